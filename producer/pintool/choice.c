@@ -10,8 +10,8 @@
 // this price. If the cache had been larger by the quota, each page would have stayed longer, by the
 // time in which the kernel evicts as much as the quota. All reads of pages that had been evicted
 // for a shorter time would have been saved. Under a cyclic scan, pages come back, but none of them
-// soon, and the price is zero. (For pages used at random the price is also right: the use of the
-// pages at the edge of the cache.)
+// soon, and the price is zero. (For pages used at random the price is also right: the price is the
+// use of the pages at the edge of the cache.)
 //
 // A page without positive value is not pinned, because the pin would do harm. The rest of the quota
 // goes to pages that were never evicted, and that have stayed LONG_STAYS times as long as unused

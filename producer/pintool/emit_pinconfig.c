@@ -150,8 +150,9 @@ static void leave_out_broken(struct emitting *e, size_t n_covered)
     }
 }
 
-// Terminates the names in `containing`, which stays, and adds an empty range for each. Entries that
-// do get something are in the list already, and are before these after sorting.
+// Adds an empty range for each name in `containing`. Replaces the newlines by terminators; the text
+// must outlive the list. An entry that gets bytes is in the list already, and sorting puts this
+// entry before the empty range of the same name.
 static int say_containing(struct emitting *e, struct strbuf *containing)
 {
     char *name = containing->text;

@@ -43,7 +43,7 @@ void evidence_resident(struct evidence *evidence, uint64_t start, uint64_t end, 
         evidence->pages.items[i].n_resident += n_samples;
 }
 
-// Returns the ticks from the first event to this one; 32 bits last for 119 hours.
+// Returns the ticks from the first event to the time `ts`; 32 bits last for 119 hours.
 static uint32_t tick(struct evidence *evidence, nsec_t ts)
 {
     if (!evidence->has_ts)
@@ -62,7 +62,7 @@ static float seconds_since(const struct page_evidence *page, uint32_t now)
     return (float)((double)ticks * (double)TICK_NS / (double)NSEC_PER_SEC);
 }
 
-// Four buckets per power of two.
+// Returns the bucket of an absence of `ticks`: there are four buckets per power of two.
 static unsigned bucket_of(uint32_t ticks)
 {
     if (ticks < 4)

@@ -17,7 +17,7 @@ struct gather_subject {
 
 // The numbers of rows behind the evidence.
 struct gather_sources {
-    uint64_t n_samples; // exact ones
+    uint64_t n_samples; // exact samples of residency
     uint64_t n_changes; // of residency, between samples
     uint64_t n_events;  // of the page cache
 };

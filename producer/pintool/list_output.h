@@ -23,9 +23,9 @@ struct list_made_of {
     const char *why_empty;      // the reason if the list is empty
 };
 
-// Reserves standard output if the path is "-". `text`: a text will go there, so reserves it, too.
-// From now on, everything that is printed goes to standard error. Returns 0 or a negative errno
-// with text: -ENOTTY if the list, which is binary, would go to a terminal.
+// Reserves standard output if the path is "-", or if `text` is true: then a text will go there.
+// After a reservation, everything that is printed goes to standard error. Returns 0 or a negative
+// errno with text: -ENOTTY if the list, which is binary, would go to a terminal.
 int list_output_open(struct list_output *output, bool text, struct err *err);
 void list_output_done(struct list_output *output); // fit for CLEANUP()
 

@@ -167,7 +167,7 @@ static bool is_same(const struct zipindex_entry *a, const struct zipindex_entry 
     return a->offset == b->offset && a->size_bytes == b->size_bytes && a->crc32 == b->crc32;
 }
 
-// Returns the entry with this name that is unchanged, else any entry with this name, or NULL.
+// Returns the unchanged entry with this name, else any entry with this name, or NULL.
 static const struct zipindex_entry *find(const struct entry_refs *sorted,
                                          const struct zipindex_entry *wanted)
 {

@@ -9,8 +9,8 @@
 //     entry offset=8192 size=30000 crc32=1234abcd name=lib/arm64-v8a/libapp.so
 //
 // The checksum in the second line belongs to the list: beside another list the file is ignored.
-// Each entry of which the list names bytes has a line. A name is the rest of its line. Lines that
-// begin with another word are skipped.
+// Each entry with bytes in the list has a line. A name is the rest of its line. Lines that begin
+// with another word are skipped.
 #pragma once
 
 #include <stdbool.h>

@@ -42,10 +42,10 @@ struct report_kind {
 extern const struct report_kind report_text; // the lines that scripts for Android's tool read
 extern const struct report_kind report_json; // one object
 extern const struct report_kind report_map;  // a line of densities for each file or entry
-extern const struct report_kind report_svg;  // the same as a picture, in options->svg_path
+extern const struct report_kind report_svg;  // the map as a picture, in options->svg_path
 
-// Calls `row` for the file, unless nothing was probed, and for each entry of a zip; with a
-// pinconfig, for each entry that it selects.
+// report_rows() calls `row` for the file, unless nothing was probed, and for each entry of a zip.
+// With a pinconfig, the rows have only the entries that the pinconfig selects.
 struct report_row {
     struct part part;
     const struct page_range *ranges; // borrowed; the covered bytes
@@ -57,7 +57,7 @@ void report_rows(struct report *report, const struct subject *subject,
                  void (*row)(struct report *report, const struct subject *subject,
                              const struct report_row *row));
 
-#define REPORT_NAME_MAX 65536 // no zip has longer ones
+#define REPORT_NAME_MAX 65536 // a name in a zip is not longer
 
 // Makes the name printable, with `?` for control characters. Returns `ret`.
 const char *report_name(char ret[static REPORT_NAME_MAX], const char *name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One line per file, so that files can be compared: each bar has the same length, whatever the
-// file's size. Plain characters, which look the same in every terminal, log and mail.
+// file's size. The bars are of ASCII characters, which look alike in every terminal, log and mail.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>

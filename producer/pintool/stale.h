@@ -11,11 +11,10 @@
 #include "common/zipindex.h"
 
 struct stale_use {
-    uint64_t n_takers;  // entries that took the pattern
-    uint64_t n_matches; // entries whose name contains it, taken or not
-    uint64_t
-        largest_bytes; // the largest of the takers: a range that does not fit here fits nowhere
-    char *largest;     // owned; name of that entry
+    uint64_t n_takers;      // entries that took the pattern
+    uint64_t n_matches;     // 0: no entry's name contains the pattern, taken or not
+    uint64_t largest_bytes; // size of the largest taker: a range beyond this size fits nowhere
+    char *largest;          // owned; name of the largest taker
 };
 
 VEC_DEFINE(stale_uses, struct stale_use);

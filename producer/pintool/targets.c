@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process maps inodes, not paths: after an upgrade the path may lead to a newer file.
-// /proc/PID/map_files leads to the right inode. Without the rights for that, the path is tried and
-// its inode compared. Devices are not compared: on btrfs and overlayfs, maps and stat disagree
-// about them.
+// /proc/PID/map_files leads to the right inode. Without the rights for this folder, the path is
+// tried and its inode compared. Devices are not compared: on btrfs and overlayfs, maps and stat
+// show different devices.
 //
 // A folder is searched on its own file system only: below / there are file systems whose files have
 // side effects when they are opened.

@@ -283,7 +283,8 @@ static void pinconfig_write(struct run *run, const struct subject *subject)
         fail(run, &err);
 }
 
-// A list that is made from a wrong list would be wrong as well.
+// Writes the requested files, unless a step has failed or the probe is of another build: a list
+// that is made from a wrong list would be wrong as well.
 static void write_files(struct run *run, const struct subject *subject)
 {
     if (run->failed || !(run->options.output || run->options.emit_pinconfig))

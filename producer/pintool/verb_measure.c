@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pintool measure`: finds the pages that a command needs. First the files' own pages are dropped
-// from the cache, not the whole cache. Read-ahead is off meanwhile, because it would bring in pages
-// that the command does not need. Then the command runs, and `pintool file` reports.
+// from the cache, not the whole cache. Then the command runs without read-ahead, which would bring
+// in pages that the command does not need. Then `pintool file` reports.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -193,8 +193,8 @@ static int measure(struct measurement *m, struct err *err)
     for (size_t i = 0; i < ELEMENTS(written); i++)
         to_stderr |= path_is_stream(written[i]);
     int code = run(m->command, to_stderr);
-    // The report comes first, while the pages are present; opening the files again reads none of
-    // them.
+    // The report follows at once, while the pages are present. Opening the files again reads no
+    // page.
     int reported = pintool_file(m->file_argc, m->file_argv);
     return code == PROGRAM_DONE ? reported : code;
 }

@@ -226,8 +226,8 @@ static int index_entries(struct watch *watch, struct watched *file, int fd, uint
     return 0;
 }
 
-// Indexes the zip again. A named file that is not a zip is an error at once. A former zip may just
-// be being written.
+// Indexes the zip again. A named file that is not a zip is an error at once. A former zip is not an
+// error: another process may be writing the zip.
 static int index_again(struct watch *watch, struct watched *file, int fd, uint64_t size_bytes,
                        struct err *err)
 {
@@ -350,8 +350,8 @@ static uint32_t key_of(struct strset *set, const struct target *target, bool add
     return add ? strset_add(set, key.text, key.size) : strset_find(set, key.text, key.size);
 }
 
-// Removes files that were found and no longer exist, and clears the known files in `found`. A named
-// file stays, because it may come back.
+// Removes files that were found in folders and no longer exist. Clears the entries of `found` that
+// are watched already. A named file stays, because the file may come back.
 static void files_sweep(struct watch *watch, struct strset *set, struct target **found)
 {
     size_t n = 0;

@@ -38,7 +38,8 @@ int whole_file_read(const char *path, size_t max_bytes, struct strbuf *ret, stru
     return r < 0 ? err_errno(err, r, "%s", name) : 0;
 }
 
-// A regular file comes here through a link of /proc alone, such as /dev/stdout.
+// Writes into an existing file, for example a pipe. A regular file is written in place only through
+// a link of /proc, such as /dev/stdout.
 static int write_in_place(const struct path_end *end, const void *bytes, size_t size)
 {
     const int flags = O_WRONLY | O_CLOEXEC | O_NOCTTY;

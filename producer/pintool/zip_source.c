@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Each block is probed before it is read, and dropped afterwards if it was absent. Read-ahead is
-// off, so that no other page comes in. If it is unknown whether a block was resident, it stays.
+// off, so that no other page comes in. A block whose residency is unknown stays in the cache.
 #include "producer/pintool/zip_source.h"
 
 #include <errno.h>
