@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data that Android's recorders poll: lines of the log, the screen's state, the battery, memory of
+// Packets of Android's recorders: lines of the log, the screen's state, the battery, memory of
 // GPUs.
 #include <math.h>
 
@@ -22,7 +22,7 @@ static void event_args(const struct wire_field *event, struct strbuf *text)
         MESSAGE(arg, AndroidLogPacket_LogEvent_Arg, &each.field);
         if (!field_present(&arg.name))
             continue;
-        strbuf_add_char(text, ' '); // as in Perfetto, also before the first
+        strbuf_add_char(text, ' '); // as in Perfetto, also before the first value
         strbuf_add(text, field_text(&arg.name), arg.name.size);
         strbuf_add_char(text, '=');
         if (field_present(&arg.string_value)) {
@@ -135,7 +135,8 @@ static void battery_sorted(struct import *im, const struct packet *packet)
     if (field_present(voltage))
         battery_push(im, ts, name, "voltage_uv", (double)uv);
     if (field_present(current) && field_present(voltage)) {
-        double mw = trunc((double)field_i64(current) * (double)uv / 1e9); // whole, as in Perfetto
+        double mw = trunc((double)field_i64(current) * (double)uv /
+                          1e9); // whole milliwatts, as in Perfetto
         battery_push(im, ts, name, "power_mw", fabs(mw));
     }
 }

@@ -64,7 +64,8 @@ static void games_sorted(struct import *im, const struct packet *packet)
         game_read(im, &each.field);
 }
 
-// The state maps a user's number to the user's type, in strings. The last entry of a user counts.
+// Reads the users. The state maps a user's number to the user's type, in strings. The last entry of
+// a user counts.
 static void users_now(struct import *im, const struct packet *packet)
 {
     struct map64 *users = packet->own;
@@ -101,7 +102,7 @@ static void users_done(void *state)
     map64_done(state);
 }
 
-// The word for an enum's number; the first word is for unknown numbers.
+// Gives the word for an enum's number; the first word is for unknown numbers.
 #define CHOICE(field, ...) choice_word(field, (const char *const[]){__VA_ARGS__, NULL})
 
 static const char *choice_word(const struct wire_field *field, const char *const *words)

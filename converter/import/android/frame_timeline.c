@@ -22,7 +22,7 @@
     (PB_JANK_APP_DEADLINE_MISSED | PB_JANK_UNKNOWN | PB_JANK_APP_RESYNCED_JITTER)
 #define ARGS_MAX 24 // of an actual frame
 
-// In the order of the arg's text.
+// The kinds of jank, in the order of the arg's text.
 static const struct {
     uint32_t bit;
     const char *name;
@@ -96,7 +96,8 @@ static void display_read(const struct wire_field *message, struct frame *ret)
     ret->addressable = display.addressable_unsignaled_latch_count;
 }
 
-// False: a required field is missing. An expected frame has the first fields of an actual frame.
+// Reads a frame. False: a required field is missing. An expected frame has only the first fields of
+// an actual frame.
 static bool frame_read(struct import *im, int64_t ts, bool is_display,
                        const struct wire_field *message, struct frame *ret)
 {
@@ -210,8 +211,8 @@ static const char *jank_tag(const struct frame *frame, uint32_t jank, bool is_dr
     return "No Jank";
 }
 
-// Returns a number from 1 to `last`. Returns 0 if the field is absent or, counted as an error, if
-// it has another number.
+// Returns the field's number, from 1 to `last`. Returns 0 if the field is absent. Any other number
+// counts as an error, and gives 0, too.
 static uint32_t number_of(struct import *im, const struct wire_field *field, uint32_t last)
 {
     uint64_t number = field_u64(field);
@@ -310,8 +311,8 @@ static void surface_keep(struct import *im, struct timeline *timeline, int64_t d
     *head = (uint64_t)index;
 }
 
-// Adds flows from the surface frames of a display frame. They have all begun, because an
-// application works on a frame before the display does.
+// Adds flows from the surface frames of a display frame. All these surface frames have begun,
+// because an application works on a frame before the display does.
 static void surfaces_join(struct import *im, struct timeline *timeline, const struct frame *frame,
                           int64_t slice)
 {

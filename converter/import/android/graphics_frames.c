@@ -27,7 +27,7 @@ VEC_DEFINE(buffer_vec, struct buffer);
 struct frames {
     struct strset keys; // buffer and layer; ids are indexes in buffers
     struct buffer_vec buffers;
-    struct map64 displays; // layer, in strings -> track of its frame that is on the screen
+    struct map64 displays; // layer, in strings -> track of the layer's frame on the screen
     struct strbuf name;
 };
 
@@ -37,7 +37,7 @@ struct buffer_event {
     bool has_type;
     int64_t dur;
     struct wire_field layer;
-    struct slice_name layer_name; // as it is shown
+    struct slice_name layer_name; // for the track's name
 };
 
 static uint32_t frames_track(struct import *im, const char *name, size_t size)
@@ -50,7 +50,7 @@ static uint32_t frames_track(struct import *im, const char *name, size_t size)
     return tracks_get(&im->tracks, &spec);
 }
 
-// The track named after `word`, the buffer (if `of_buffer`) and the layer.
+// Returns the track with a name of `word`, the buffer (if `of_buffer`) and the layer.
 static uint32_t phase_track(struct import *im, struct frames *frames, const char *word,
                             bool of_buffer, const struct buffer_event *event)
 {
@@ -104,7 +104,8 @@ static void event_add(struct import *im, struct frames *frames, const struct buf
     slice_add(&im->slices, &spec);
 }
 
-// A phase is named after its frame, or after its start if the frame is not known.
+// Begins a phase. The name of a phase is its frame's number, or its start if the frame is not
+// known.
 static void phase_begin(struct import *im, const struct buffer_event *event, uint32_t track)
 {
     struct arg args[] = {arg_int("frame_number", event->frame),
@@ -132,7 +133,7 @@ static void app_name(struct import *im, const struct buffer *buffer, uint32_t fr
 static void buffer_dequeued(struct import *im, struct frames *frames,
                             const struct buffer_event *event, struct buffer *buffer)
 {
-    if (buffer->phase == PHASE_APP) // it was never queued
+    if (buffer->phase == PHASE_APP) // the buffer was never queued
         app_name(im, buffer, 0);
     buffer->phase = PHASE_APP;
     buffer->track = phase_track(im, frames, "APP_", true, event);
@@ -148,7 +149,7 @@ static void buffer_queued(struct import *im, struct frames *frames,
         slice_close(&im->slices, event->ts, buffer->track);
         buffer->phase = PHASE_NONE;
         if (buffer->was_acquired && buffer->last_acquire_ts > buffer->dequeue_ts)
-            return; // the GPU is done with it already
+            return; // the GPU has finished already
     }
     buffer->phase = PHASE_GPU;
     buffer->track = phase_track(im, frames, "GPU_", true, event);
@@ -169,7 +170,7 @@ static void buffer_acquired(struct import *im, const struct buffer_event *event,
 static void buffer_latched(struct import *im, struct frames *frames,
                            const struct buffer_event *event, struct buffer *buffer)
 {
-    if (buffer->phase == PHASE_APP) // its queue event is missing
+    if (buffer->phase == PHASE_APP) // the queue event is missing
         app_name(im, buffer, 0);
     buffer->phase = PHASE_SF;
     buffer->track = phase_track(im, frames, "SF_", true, event);
@@ -218,7 +219,7 @@ static void event_read(struct import *im, struct frames *frames, const struct bu
         buffer->queue_ts = event->ts;
     else if (event->type == PB_LATCH)
         buffer->latch_ts = event->ts;
-    else if (event->type != PB_DEQUEUE) // as in Perfetto: without effect on these times
+    else if (event->type != PB_DEQUEUE) // as in Perfetto, also for PB_PRESENT_FENCE
         stats_add(&im->stats, STAT_graphics_frame_event_parser_errors, 1);
     event_add(im, frames, event, buffer);
     if (event->type == PB_DEQUEUE)

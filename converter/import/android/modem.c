@@ -2,11 +2,11 @@
 //
 // PixelModemEvents: the log of the modem of Google's phones, as tokens of texts and their values
 // (Pigweed's tokenized logging). PixelModemTokenDatabase has the texts. The database has no time
-// and may follow the events, so it is read in file order. An event is an instant on the track of
-// its domain.
+// and may follow the events, so the database is read in file order. An event is an instant on the
+// track of its domain.
 //
-// Invariant: printf never gets a format from the trace. Directives are parsed and rebuilt here;
-// each prints one number in a few characters.
+// Invariant: printf never gets a format from the trace. This file parses and rebuilds directives.
+// Each rebuilt directive prints one number in a few characters.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static uint32_t u32_at(const uint8_t *bytes)
            (uint32_t)bytes[3] << 24;
 }
 
-// 0, -EBADMSG or -ENOMEM.
+// Reads the database of texts. Returns 0, -EBADMSG or -ENOMEM.
 static int texts_read(struct modem *modem, const uint8_t *bytes, size_t size)
 {
     static const uint8_t magic[COUNT_OFFSET] = {'T', 'O', 'K', 'E', 'N', 'S', 0, 0};
@@ -95,7 +95,7 @@ struct tokenized {
 
 // A printf directive of a text.
 struct directive {
-    char flags[6];        // those of "-+# 0"
+    char flags[6];        // of "-+# 0"
     int width, precision; // -1: none
     bool width_is_value, precision_is_value;
     bool is_long;
@@ -184,7 +184,7 @@ static void value_keep(struct tokenized *event, struct arg arg)
         event->args[event->n_args++] = arg;
 }
 
-// %FLAGS WIDTH .PRECISION LENGTH FORM
+// Writes %FLAGS WIDTH .PRECISION LENGTH FORM, without blanks.
 static void format_make(const struct directive *directive, const char *length, char *ret,
                         size_t size)
 {
@@ -277,7 +277,7 @@ static void text_make(struct tokenized *event, struct slice_name raw)
     }
 }
 
-// Returns the text up to `mark`, or all of it, and moves *text past the mark.
+// Returns the text up to `mark`, or the whole text without a mark, and moves *text past the mark.
 static struct slice_name part_take(struct slice_name *text, const char *mark)
 {
     const char *found = memmem(text->text, text->size, mark, strlen(mark));
@@ -301,7 +301,8 @@ static struct slice_name pair_find(struct slice_name text, const char *key)
     return (struct slice_name){0};
 }
 
-// The formatted text. After many bytes of formatted texts, the raw text: the values are also args.
+// Returns the formatted text. After many bytes of formatted texts, returns the raw text, because
+// the values are also args.
 static struct slice_name text_keep(struct import *im, struct modem *modem,
                                    const struct tokenized *event, struct slice_name raw)
 {

@@ -35,7 +35,7 @@ static struct slice_name protocol_name(struct import *im, uint32_t protocol)
     return name ? slice_name(name) : import_text(im, "IPPROTO (%u)", protocol);
 }
 
-// A letter for each flag that is set: fin, syn, rst, push, ack, urgent, ece, cwr.
+// Returns a letter for each set flag: fin, syn, rst, push, ack, urgent, ece, cwr.
 static struct slice_name tcp_flags_name(struct import *im, uint32_t flags)
 {
     char letters[] = "fsrpauec";

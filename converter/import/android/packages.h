@@ -9,9 +9,9 @@
 struct import;
 struct wire_field;
 
-// The name of the package with the user id `uid`, in strings; NULL: not known.
+// Returns the name of the package with the user id `uid`, in strings; NULL: not known.
 const uint64_t *packages_find(const struct import *im, uint32_t uid);
 
-// Adds a package and its user id. *ret_new: it was not known, and may get a row. False: the
-// conversion must end.
+// Adds a package and its user id. *ret_new: true if the package is new, and may get a row. False:
+// the conversion must end.
 bool packages_see(struct import *im, const struct wire_field *name, int64_t uid, bool *ret_new);

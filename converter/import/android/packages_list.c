@@ -40,7 +40,7 @@ bool packages_see(struct import *im, const struct wire_field *name, int64_t uid,
     return true;
 }
 
-// `seen`: all fields of the packages that have a row.
+// Writes the row of a package. `seen`: all fields of the packages that have a row.
 static void package_read(struct import *im, struct strset *seen, const struct wire_field *message)
 {
     MESSAGE(part, PackagesList_PackageInfo, message);

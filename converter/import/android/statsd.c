@@ -14,7 +14,7 @@
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
-#define OEM_ATOM_MIN 100000 // vendors' own kinds, which have no public description
+#define OEM_ATOM_MIN 100000 // kinds of vendors, which have no public description
 
 struct atom {
     int64_t ts;

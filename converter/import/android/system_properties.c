@@ -12,7 +12,7 @@
 #define PREFIX   "debug.tracing."
 #define TEXT_MAX 32 // bytes of a value that may be a number
 
-// Counters, by their names after the prefix. track NULL: the track has the same name.
+// Counters, by their names after the prefix. `track` NULL: the track has the counter's name.
 static const struct {
     const char *name, *track;
 } counters[] = {
@@ -30,7 +30,7 @@ static const struct {
     {"profile_system_server", "android_profile_system_server"},
 };
 
-// Facts are named as the whole property.
+// The name of a fact is the name of the whole property.
 static const char *const text_facts[] = {
     PREFIX "wallpaper.package_name",
     PREFIX "wallpaper.class_name",
@@ -69,7 +69,7 @@ static void device_state(struct import *im, int64_t ts, const struct wire_field 
     slice_add(&im->slices, &spec);
 }
 
-// `name` is `full` without the prefix.
+// Adds a value of a property that is a number. `name` is `full` without the prefix.
 static void number_property(struct import *im, int64_t ts, struct slice_name full,
                             struct slice_name name, int32_t value)
 {
