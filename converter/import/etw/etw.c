@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ETW events of CPUs and memory. Switches and wake-ups fill sched_slice and thread_state like those
-// of Linux, with the states of Windows. Counts of pages are counters. Threads whose ids were
+// ETW events of CPUs and memory. Switches and wake-ups fill sched_slice and thread_state like the
+// events of Linux, with the states of Windows. Counts of pages are counters. Threads whose ids were
 // removed for privacy become one thread, Anonymized Process.
 #include "converter/import/etw/etw.h"
 

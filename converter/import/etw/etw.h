@@ -26,8 +26,8 @@ struct etw {
     uint64_t first_free; // index + 1
 };
 
-// Handles an event of a file or a disk; event->number is its field of EtwTraceEvent. False: another
-// kind of event.
+// Handles an event of a file or a disk. event->number is the event's field of EtwTraceEvent. False:
+// the event is of another kind.
 bool etw_io_handle(struct import *im, struct etw *etw, int64_t ts, uint32_t tid,
                    const struct wire_field *event);
 

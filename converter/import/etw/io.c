@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ETW events of files and disks. A file operation begins with an event of its kind and ends with
-// the EndOperation event of the same request (IRP). Operations of a thread may overlap. If either
-// event is missing, the slice is an instant whose arg Missing Event names it. A disk operation has
-// a single event, at its end.
+// the EndOperation event of the same request (IRP). Operations of a thread may overlap. If one of
+// the two events is missing, the slice is an instant, and its arg Missing Event names the missing
+// event. A disk operation has a single event, at its end.
 #include "common/elements.h"
 #include "converter/import/etw/etw.h"
 #include "converter/import/importer.h"
@@ -208,7 +208,7 @@ static const struct kind kinds[] = {
          ARG(DiskIo, issuing_thread_id, "Issuing Thread ID", NUMBER)),
 };
 
-// Room for the fields of any of these messages.
+// Room for the fields of any message of the table.
 union io_fields {
     union message_FileIoCreateEtwEvent create;
     union message_FileIoDirEnumEtwEvent dir_enum;
