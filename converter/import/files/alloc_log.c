@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Logs of tiallocsample: `+KEY,...` defines a record (thread, type and size) or a frame,
-// `=KEY,RECORD;FRAME;...` a stack with its frames from the outermost in, and a bare KEY is one
+// `=KEY,RECORD;FRAME;...` defines a stack with its frames, outermost first, and a bare KEY is one
 // sample of that stack. All kinds share one sequence of keys.
 //
 // Samples are only counted, so memory depends on the definitions alone. Records and frames are
-// written at once. A redefined key has the new meaning from there on.
+// written at once. A redefined key has the new meaning in later lines.
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -21,14 +21,14 @@
 #define ASK_LINES       2048
 #define FRAMES_MAX      65536
 #define GAP_MAX         1024 // undefined keys that `dense` may skip at once
-#define SHORT_DIGITS    18   // any number of so many digits fits in 64 bits
+#define SHORT_DIGITS    18   // any number of 18 digits fits in 64 bits
 
 enum kind { KIND_RECORD = 1, KIND_FRAME, KIND_STACK };
 #define KIND_BITS 2
 
 struct stack {
     uint64_t key, n_samples;
-    uint32_t record, n_frames; // record: its row, counted from the log's first record
+    uint32_t record, n_frames; // record: row of the record, counted from the log's first record
 };
 VEC_DEFINE(stack_vec, struct stack);
 VEC_DEFINE(frame_id_vec, int64_t);
@@ -41,8 +41,8 @@ struct alloc_log {
     struct file_import *in;
     int64_t id, n_samples, first_record, first_stack_frame; // rows
     struct rows rows[N_ROWS];
-    struct key_vec dense;    // by key, the value of key_find(); 0: undefined
-    struct map64 sparse;     // the same for keys far above the earlier keys
+    struct key_vec dense;    // key -> value of key_find(); 0: undefined
+    struct map64 sparse;     // like `dense`, for keys far above the earlier keys
     struct stack_vec items;  // stacks, written at the end
     struct frame_id_vec ids; // of the current stack
     uint64_t n_definitions;
@@ -64,7 +64,8 @@ struct record {
     uint64_t size;
 };
 
-// jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]; a thread's name may be any text.
+// Reads jthread[NAME], jclass[SIGNATURE file: FILE], size[N, hex: 0xN]. A thread's name may be any
+// text.
 static bool record_read(struct span text, struct record *ret)
 {
     static const char head[] = "jthread[", file_mark[] = " file: ";
@@ -233,7 +234,7 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct span li
 }
 
 // A last line without a newline is cut. A cut definition is left out: in a complete log, a sample
-// follows it. A cut sample is used if it is valid.
+// follows a definition. A cut sample is used if the sample is valid.
 static int line_import(struct alloc_log *log, uint64_t number, struct span line, bool is_cut)
 {
     if (text_size(line) > LINE_MAX_BYTES) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file formats, a row each. Formats with a clear signature come first; a pinlist is just
+// The file formats, one row for each. Formats with a clear signature come first. A pinlist has only
 // numbers and comes last.
 #include <stdarg.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 // runtime writes them.
 //
 // The pid is in the file's name. If the trace has several processes with the pid, the map belongs
-// to the last process, because a runtime overwrites the map when it starts.
+// to the last process, because a runtime overwrites the map at its start.
 #include "converter/import/files/perf_map_lines.h"
 
 #include <errno.h>
@@ -75,7 +75,7 @@ const char *perf_map_time_read(struct span line, struct perf_map_time *ret)
     return NULL;
 }
 
-// perf-PID.map, in any folder or archive.
+// Reads the pid from the path perf-PID.map, in any folder or archive.
 static bool pid_of_path(const char *path, int64_t *ret)
 {
     unsigned pid;
@@ -130,7 +130,7 @@ static const char *time_take(struct rows *rows, int64_t map, struct span line)
     return NULL;
 }
 
-// Adds a row of `table` for each line that `take` accepts, and counts them in *ret_n. `which`
+// Adds a row of `table` for each line that `take` accepts. *ret_n: the number of rows. `which`
 // precedes the error text of a line.
 static inline __attribute__((always_inline)) int
 map_lines_import(struct file_import *in, enum table_id table, int64_t map, struct lines lines,
@@ -165,7 +165,7 @@ static int times_import(struct file_import *in, int64_t map, struct err *err)
     if (path.failed || access(path.text, R_OK) < 0)
         return 0;
     CLEANUP(close_fdp) int fd = open_regular(path.text, TIMES_BYTES_MAX);
-    if (fd < 0) // for example, a FIFO
+    if (fd < 0) // for example, the path is a FIFO
         return err_errno(err, fd, "%s", path.text);
     const struct input_needs needs = {.goes_on = in->goes_on, .userdata = in->userdata};
     int64_t n = 0;

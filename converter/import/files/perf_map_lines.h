@@ -14,7 +14,7 @@ struct perf_map_symbol {
     struct span name; // borrowed from the line, at most PERF_MAP_NAME_MAX bytes
 };
 
-// `line`: from lines_next(), not empty. Returns NULL or an error text.
+// Reads a symbol. `line`: from lines_next(), not empty. Returns NULL or an error text.
 const char *perf_map_symbol_read(struct span line, struct perf_map_symbol *ret);
 
 // Code that was created, or freed (has_size is false).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pinlist.meta, see common/pinlist.h. The format has no signature: a file of another name is a
+// pinlist.meta, see common/pinlist.h. The format has no signature: a file with another name is a
 // pinlist only if all its pairs are whole pages.
 #include <string.h>
 

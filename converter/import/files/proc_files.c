@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of /proc that are lists: vmstat, meminfo, slabinfo, swaps and pressure/*. The first line
-// identifies a file. Rows of later kernels are loaded under the kernel's name.
+// identifies a file. Lines that only newer kernels write become rows with the kernel's names.
 #include <string.h>
 
 #include "common/str.h"
 #include "common/text.h"
 #include "converter/import/files/proc_snapshot.h"
 
-#define PERCENT_MAX 1000 // more is damage
+#define PERCENT_MAX 1000 // more percent is damage
 #define KB          1024
 
 // -- vmstat --
@@ -67,7 +67,7 @@ const struct file_format file_format_proc_meminfo = {
 
 // -- slabinfo --
 
-// The numbers are read from the end of their part, because a name may have blanks.
+// Reads a line. The numbers are read from the end of their part, because a name may have blanks.
 static const char *slabinfo_line(struct proc_import *import, struct span line)
 {
     static const size_t columns[] = {
@@ -132,7 +132,7 @@ static const char *swaps_line(struct proc_import *import, struct span line)
     return NULL;
 }
 
-// Without swap, the file has only the heading.
+// Imports the file. Without swap, the file has only the heading.
 static int swaps_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
 {
     int64_t id;
@@ -155,7 +155,7 @@ const struct file_format file_format_proc_swaps = {
 
 // -- pressure/* --
 
-// "NAME=VALUE", where the name is `name`.
+// Takes "NAME=VALUE" with the name `name`.
 static bool assigned_take(struct span *line, const char *name, struct span *ret)
 {
     size_t n = strlen(name);
@@ -166,7 +166,7 @@ static bool assigned_take(struct span *line, const char *name, struct span *ret)
     return true;
 }
 
-// "12.34".
+// Reads a number like "12.34".
 static bool percent_read(struct span word, double *ret)
 {
     const char *dot = memchr(word.at, '.', text_size(word));

@@ -4,7 +4,7 @@
 // and kernel.log. The files may come in any order.
 //
 // index.txt has the time at which /proc was read, in seconds since boot, which is trace time. If
-// the traces of the report were shifted (--merge-clocks), the snapshot is shifted with them.
+// the traces of the report were shifted (--merge-clocks), the snapshot gets the same shift.
 #include "converter/import/files/proc_snapshot.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define INDEX_HEAD    "bugreport of mmtrace "
 #define VERSION_HEAD  "Linux version "
 #define KERNEL_LOG    "kernel.log"
-#define TEXT_MAX      ((size_t)8192) // of a fact, or of a line of the kernel log
+#define TEXT_MAX      ((size_t)8192) // bytes of a fact, or of a line of the kernel log
 #define ASK_LINES     4096
 #define LOG_LEVEL_MAX 7
 
@@ -47,8 +47,8 @@ static bool name_is_usual(const char *name)
     return false;
 }
 
-// The length of the part of `path` that all files of a snapshot share: the archive or folder. A
-// file with an unusual name (vmstat.1, vmstat.2) is a snapshot of its own.
+// Returns the length of the part of `path` that all files of a snapshot share: the archive or
+// folder. A file with an unusual name (vmstat.1, vmstat.2) is a snapshot of its own.
 static size_t moment_size(const char *path)
 {
     const char *end = path;
@@ -130,7 +130,8 @@ static void import_done(struct proc_import *import)
     rows_close(&import->rows);
 }
 
-// An archive may have several files of the same name.
+// Returns true if the snapshot has rows of the same kind already. An archive may have several files
+// of the same name.
 static bool is_loaded(const struct proc_import *import)
 {
     char sql[256];
@@ -196,7 +197,7 @@ enum fact {
 struct moment_fact {
     bool is_known;
     int64_t number;
-    struct span text; // at NULL: the fact is a number
+    struct span text; // `at` NULL: the fact is a number
 };
 
 // All zero: nothing is known.
@@ -222,8 +223,8 @@ static int fact_bind(sqlite3_stmt *statement, const struct facts *facts, int fac
     return sqlite3_bind_text(statement, fact, printable, -1, SQLITE_TRANSIENT);
 }
 
-// Sets the known facts; the others stay. The first text about the kernel stays, because version has
-// more detail than index.txt, which is at the end of a report.
+// Sets the known facts; other facts stay. The first text about the kernel stays, because version
+// has more detail than index.txt, which is at the end of a report.
 static int facts_store(const struct file_import *in, const struct facts *facts, struct err *err)
 {
     static const char sql[] =
@@ -257,7 +258,7 @@ static bool head_is(const uint8_t *bytes, size_t size, const char *head)
 
 // -- index.txt --
 
-// "1234.567" as nanoseconds.
+// Reads "1234.567" as nanoseconds.
 static bool seconds_read(struct span word, int64_t *ret)
 {
     const char *dot = memchr(word.at, '.', text_size(word));
@@ -279,7 +280,7 @@ static bool seconds_read(struct span word, int64_t *ret)
     return true;
 }
 
-// "2026-11-22T13:00:00Z", with or without a fraction.
+// Reads "2026-11-22T13:00:00Z", with or without a fraction.
 static bool time_read(struct span word, int64_t *ret)
 {
     char text[40];
@@ -331,7 +332,7 @@ static bool index_recognise(const char *path, const uint8_t *bytes, size_t size)
     return head_is(bytes, size, INDEX_HEAD);
 }
 
-// Reads up to the second blank line. The rest is for people.
+// Reads up to the second blank line. The rest is text for readers.
 static int index_import(struct file_import *in, const uint8_t *bytes, size_t size, struct err *err)
 {
     struct facts facts = {0};
@@ -388,7 +389,7 @@ const struct file_format file_format_proc_version = {
 
 // -- kernel.log --
 
-// "<6>[   12.345678] text"; false: another format.
+// Reads "<6>[   12.345678] text". False: the line has another format.
 static bool log_line_read(struct span line, int64_t *ret_level, int64_t *ret_ts,
                           struct span *ret_text)
 {

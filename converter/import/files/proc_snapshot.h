@@ -17,11 +17,11 @@
 #define PROC_FILE_MAX_BYTES ((size_t)16 << 20) // larger files are not from /proc
 #define PROC_NAME_MAX_BYTES ((size_t)256)      // of a counter, a slab, a zone
 
-// The last part of a path, or of a path in an archive.
+// Returns the last part of a path, or of a path in an archive.
 const char *proc_file_name(const char *path);
 
-// The id of the snapshot of `in->path`; the row is created if missing. Returns 0 or a negative
-// errno.
+// *ret: the id of the snapshot of `in->path`; a missing row is created. Returns 0 or a negative
+// errno with text.
 int proc_snapshot_get(const struct file_import *in, int64_t *ret, struct err *err);
 
 // An import line by line into one table.
@@ -34,17 +34,17 @@ struct proc_import {
     void *state;   // of the format, borrowed
 };
 
-// Passes every non-blank line to `how->take`. A file without a row counts as one bad line, and so
-// does a second file of the same kind in a snapshot. Neither is an error: the rest of a bugreport
-// is loaded.
+// Passes every non-blank line to `how->take`. A file without a row counts as one bad line, like a
+// second file of the same kind in a snapshot. Both are not errors: the rest of a bugreport is
+// loaded.
 int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
                       const struct proc_lines *how, void *state, struct err *err);
 
-// For `take`: sets a text of the row, or writes the row.
+// For `take`: proc_text() sets a text of the row, proc_row() writes the row.
 void proc_text(struct proc_import *import, size_t column, struct span text);
 void proc_row(struct proc_import *import);
 
-// True if `name` is a possible name: not empty, not too long, no binary data.
+// Returns true if `name` is a possible name: not empty, not too long, without binary data.
 bool proc_name_fits(struct span name);
 
 // Parses a number that a table can hold.

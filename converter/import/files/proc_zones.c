@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of /proc with a part for each memory zone: zoneinfo and buddyinfo. Both begin with "Node 0,
-// zone DMA"; in buddyinfo the counts follow in the same line.
+// zone DMA"; in buddyinfo, the counts follow in the same line.
 //
 // zoneinfo has a node's values before its first zone's values, and the values of each CPU
 // after each zone's values. Columns that do not apply to a row are NULL.
@@ -63,7 +63,8 @@ static void zone_value(struct proc_import *import, struct span name, int64_t val
     proc_row(import);
 }
 
-// "(0, 3019, 24090)": a row for each, protection_0 and so on.
+// Reads a list like "(0, 3019, 24090)": a row for each number, with the names protection_0,
+// protection_1 and so on.
 static const char *protection_read(struct proc_import *import, struct span list)
 {
     char name[32];
@@ -87,7 +88,7 @@ static const char *protection_read(struct proc_import *import, struct span list)
     return NULL;
 }
 
-// A line without a number starts a part.
+// Returns true for a line without a number that starts a part.
 static bool part_begins(struct zoneinfo *at, struct span line)
 {
     if (text_is(line, "per-node stats"))
