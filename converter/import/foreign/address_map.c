@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The map keeps where values change, in blocks of sorted entries.
+// The map has an entry for each address at which the value changes. The entries are in sorted
+// blocks.
 #include "converter/import/foreign/address_map.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@ struct place {
     size_t block, entry;
 };
 
-// The first entry at or after `address`; in the last block, the entry may be beyond its end.
+// Returns the place of the first entry at or after `address`. In the last block, the place may be
+// beyond the block's end.
 static struct place lower_bound(const struct address_map *map, uint64_t address)
 {
     size_t low = 0, high = map->blocks.n;
@@ -72,7 +74,7 @@ static void block_remove(struct address_map *map, size_t block)
             (map->blocks.n - block) * sizeof(map->blocks.items[0]));
 }
 
-// Removes the entries from `start` to before `end`; without `end`, to the last.
+// Removes the entries from `start` to before `end`; without `end`, all entries from `start` on.
 static void entries_remove(struct address_map *map, uint64_t start, bool has_end, uint64_t end)
 {
     for (;;) {
@@ -109,7 +111,7 @@ static int block_split(struct address_map *map, size_t at)
     return 0;
 }
 
-// Adds an entry, or sets its value.
+// Adds an entry, or sets the value of an existing entry.
 static int entry_put(struct address_map *map, uint64_t start, int64_t value)
 {
     if (!map->blocks.n) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranges of an address space, and the owner of each range. A later range replaces earlier ones.
-// A range and a look-up take O(log n), apart from a move of pointers when the map grows by a block.
+// The ranges of an address space, and the owner of each range. A later range replaces earlier
+// ranges. Adding a range and a look-up take O(log n), apart from a move of pointers when the map
+// grows by a block.
 #pragma once
 
 #include <stddef.h>
@@ -29,7 +30,7 @@ struct address_map {
     struct address_block_vec blocks; // owned, in order, none of them empty
 };
 
-// Sets the value of `size` addresses from `start` on; they end at the last address at the latest.
+// Sets the value of `size` addresses from `start` on; a range beyond the last address is cut there.
 // Returns 0 or -ENOMEM.
 int address_map_put(struct address_map *map, uint64_t start, uint64_t size, int64_t value);
 

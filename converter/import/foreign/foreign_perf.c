@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // perf.data: events are sessions and tracks of counters, mappings give the files of addresses, and
-// samples are as those of a trace's own perf samples.
+// samples fill the same tables as the perf samples of a trace.
 #include "common/text.h"
 #include "converter/import/foreign/address_map.h"
 #include "converter/import/foreign/text_chain.h"
@@ -23,7 +23,7 @@ VEC_DEFINE(perf_event_vec, struct perf_event);
 
 struct perf_counter {
     uint32_t track;
-    double value; // the last
+    double value; // the last value
 };
 VEC_DEFINE(perf_counter_vec, struct perf_counter);
 
@@ -151,7 +151,7 @@ const struct importer importer_foreign_mapping = {
     .shares = &importer_foreign_sample,
 };
 
-// The index of the mapping of an address, or ADDRESS_NONE.
+// Returns the index of the mapping of an address, or ADDRESS_NONE.
 static int64_t mapping_find(const struct foreign_perf *perf, int64_t upid, bool in_kernel,
                             uint64_t address)
 {
@@ -206,7 +206,7 @@ static int64_t chain_read(struct import *im, struct foreign_perf *perf,
         bool in_kernel;
     } frames[FRAMES_MAX];
     uint64_t run = 0, address;
-    bool in_kernel = true; // the first run is of user frames
+    bool in_kernel = true; // the loop switches first: the first run has user frames
     size_t n = 0;
     while (n < FRAMES_MAX && values_next(&addresses, &address)) {
         while (!run && values_next(&runs, &run))
@@ -270,7 +270,7 @@ static void counters_read(struct import *im, struct foreign_perf *perf,
     }
 }
 
-// "user" and the like; NULL: not known
+// Returns the name of a mode, such as "user"; NULL: not known.
 static const char *mode_text(struct import *im, uint64_t mode)
 {
     static const char *const modes[] = {

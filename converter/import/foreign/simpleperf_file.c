@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Symbols that simpleperf wrote into its perf.data. A frame without a name gets the name of the
-// symbol that covers its address, when all frames are known.
+// Symbols that simpleperf wrote into its perf.data. When all frames are known, a frame without a
+// name gets the name of the symbol that covers the frame's address.
 #include "common/text.h"
 #include "converter/import/foreign/address_map.h"
 #include "converter/import/importer.h"
@@ -38,7 +38,8 @@ static void symbols_read(struct import *im, const struct wire_field *message,
     }
 }
 
-// The address of the file's first byte of code, less its offset in the file or in memory
+// Returns the address of the file's first byte of code, less the byte's offset in the file or in
+// memory.
 static uint64_t load_bias_of(const union message_SimpleperfFile *part)
 {
     MESSAGE(elf, SimpleperfFile_ElfFile, &part->elf_file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of simpleperf's reports. Files may stand after the samples that refer to them, so they
+// Records of simpleperf's reports. A file may follow the samples that refer to the file, so files
 // are read in file order.
 #include "converter/import/importer.h"
 #include "converter/import/profile/samples.h"
@@ -60,7 +60,7 @@ static void thread_read(struct import *im, const struct wire_field *message)
         processes_name_thread(&im->processes, utid, import_keep(im, &part.thread_name), NAME_OTHER);
 }
 
-// False: the trace lacks a file of the call chain.
+// Reads a call chain. False: the trace lacks a file of the call chain.
 static bool chain_read(struct import *im, const struct simpleperf *state,
                        const struct wire_field *message, int64_t *ret)
 {

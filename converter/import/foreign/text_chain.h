@@ -8,5 +8,5 @@
 struct import;
 struct wire_field;
 
-// The innermost call site of the frames of a ForeignSample.
+// Returns the innermost call site of the frames of a ForeignSample.
 int64_t text_chain_read(struct import *im, const struct wire_field *message);
