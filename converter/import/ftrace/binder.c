@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls through binder: a slice on the calling thread, from its transaction to the reply that it
-// receives, and a slice on the answering thread. A one-way call is an instant on both. Commands and
-// returns show failed calls: each thread has a stack of its open calls and of the step that each
-// has reached. Without these events, the stack only has received calls, until their replies.
-// Invariants: a frame is in the stack of one thread or free; a transaction is kept from sending to
-// receipt.
+// Calls through binder: a slice on the calling thread, from its transaction to the reply that the
+// thread receives, and a slice on the answering thread. A one-way call is an instant on both
+// threads. Commands and returns show failed calls: each thread has a stack of its open calls, with
+// the step that each call has reached. Without these events, the stack has only received calls,
+// until their replies. Invariants: a frame is in the stack of one thread or free; a transaction is
+// kept from sending to receipt.
 #include "common/vec.h"
 #include "converter/import/ftrace/ftrace.h"
 
@@ -44,7 +44,7 @@ enum step {
 struct frame {
     uint32_t older; // the thread's next frame, or the next free frame; FRAME_NONE: none
     uint8_t step;
-    bool known, one_way, is_reply; // known: the others are valid
+    bool known, one_way, is_reply; // known: the other two members are valid
 };
 VEC_DEFINE(frame_vec, struct frame);
 

@@ -26,7 +26,8 @@ static int64_t own_utid(struct import *im, const struct ftrace_event *event)
     return processes_thread(&im->processes, event->pid);
 }
 
-// A heap grows or, with a detail, shrinks. The event has the total before the change.
+// Adds the new total of a heap. The heap grows or, with a detail, shrinks. The event has the total
+// before the change.
 static void ion_heap(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name heap =
@@ -60,9 +61,9 @@ static void gpu_mem_total(struct import *im, const struct ftrace_event *event)
                     (double)(uint64_t)ftrace_int(event, "size"));
 }
 
-// The events of a CMA allocation depend on the kernel: cma_alloc_start and cma_alloc_info from 5.10
-// on; cma_alloc_start, mm_alloc_contig_migrate_range_info with page counts, and cma_alloc_finish
-// from 6.1 on.
+// Begins the slice of a CMA allocation. The events of an allocation depend on the kernel:
+// cma_alloc_start and cma_alloc_info from 5.10 on; cma_alloc_start,
+// mm_alloc_contig_migrate_range_info with page counts, and cma_alloc_finish from 6.1 on.
 static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
 {
     struct buffers *buffers = event->own;
@@ -76,7 +77,8 @@ static void cma_alloc_start(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// Args of an allocation, and the fields of the events.
+// The numbers of an allocation: args, and fields of the events. From MIGRATED to before
+// MIGRATED_END, the numbers are counts of migrated pages.
 enum { MIGRATED = 2, MIGRATED_END = 5 };
 static const struct {
     const char *key, *field;
@@ -108,7 +110,8 @@ static void cma_migrate_info(struct import *im, const struct ftrace_event *event
         buffers->migrations.items[*index] = migration;
 }
 
-// The counts of migrated pages are in `migration`, or in the event if it is NULL.
+// Ends the slice of a CMA allocation. The counts of migrated pages are in `migration`, or in the
+// event if `migration` is NULL.
 static void cma_end(struct import *im, const struct ftrace_event *event,
                     const struct cma_migration *migration)
 {

@@ -14,7 +14,7 @@ static void gpu_frequency(struct import *im, const struct ftrace_event *event)
                        (double)ftrace_int(event, "state"));
 }
 
-// The unit is 1,000 times that of gpu_frequency.
+// Adds the frequency of a GPU in the unit of gpu_frequency. The event's unit is 1,000 times larger.
 static void kgsl_gpu_frequency(struct import *im, const struct ftrace_event *event)
 {
     gpu_frequency_push(im, event->ts, (uint32_t)ftrace_int(event, "gpu_id"),

@@ -12,7 +12,7 @@
 #define HOTPLUG_ENTER                                                                              \
     FORM_BEGIN, HOTPLUG, .category = "cpu", .name = "cpuhp({idx})",                                \
                          .args = "action_cpu=@cpu, cpuhp_idx=idx"
-// The idle threads share tid 0, so their calls are slices of the CPU.
+// The idle threads share tid 0, so the calls of idle threads are slices of the CPU.
 #define IDLE_CALL                                                                                  \
     .when = "@pid=0", .type = "cpu_funcgraph", .key = "cpu=@cpu",                                  \
     .track = "swapper{@cpu} -funcgraph", .name = "{func:f}"

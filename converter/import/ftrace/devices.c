@@ -9,7 +9,7 @@
 #include "converter/import/ftrace/ftrace.h"
 #include "converter/import/gpu/gpu.h"
 
-// The event has a time of its own.
+// Adds the value of a parameter. The event has a field with its own time.
 static void param_set_value_cpm(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name body = ftrace_text(event, "body");
@@ -23,7 +23,7 @@ static void param_set_value_cpm(struct import *im, const struct ftrace_event *ev
                  (uint32_t)ftrace_int(event, "value"), ARG_SET_NONE);
 }
 
-// The state of the GPU's controller until its next event.
+// Begins the state of the GPU's controller, which lasts until the next event of the controller.
 static void mali_mcu_state(struct import *im, const struct ftrace_event *event)
 {
     struct track_spec track = {.type = "mali_mcu_state"};
@@ -33,7 +33,8 @@ static void mali_mcu_state(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// A period of a user's work on the GPU, and the busy time in it. The clock is CLOCK_MONOTONIC_RAW.
+// Adds a period of a user's work on the GPU, and the busy time in the period. The clock is
+// CLOCK_MONOTONIC_RAW.
 static void gpu_work_period(struct import *im, const struct ftrace_event *event)
 {
     uint32_t gpu = (uint32_t)ftrace_int(event, "gpu_id");
@@ -101,7 +102,7 @@ static void pixel_kswapd_done(struct import *im, const struct ftrace_event *even
     slice_end(&im->slices, &spec);
 }
 
-// Temperature and throttling of a thermal zone.
+// Adds the temperature and the throttling of a thermal zone.
 static void thermal_exynos(struct import *im, const struct ftrace_event *event)
 {
     static const char *const zones[] = {"BIG", "MID", "LITTLE", "GPU", "ISP", "TPU", "AUR"};

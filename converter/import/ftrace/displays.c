@@ -16,7 +16,7 @@
 #define VIDEO(a_type, a_key, what)                                                                 \
     .type = (a_type), .key = "virtio_stream_id=stream_id:u, " a_key,                               \
     .track = "virtio_video stream #{stream_id:u} " what
-// A command is shown for a tenth of a millisecond, as in Perfetto.
+// The slice of a command lasts a tenth of a millisecond, as in Perfetto.
 #define VIDEO_COMMAND(is_response, what)                                                           \
     FORM_MOMENT, VIDEO("virtio_video_command", "is_response=" is_response, what),                  \
         .dur = "100000",                                                                           \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Direct rendering (DRM): vertical blanks, fences, and the schedulers of GPUs. A ring runs one job
-// at a time, and a timeline has one fence at a time. Further jobs and fences queue, and each slice
-// begins at the end of the slice before. Before Linux 6.17, the fence's address and a number on the
-// ring identify a job; since then, the fence's context and number.
+// at a time, and a timeline has one fence at a time. Further jobs and fences wait in a queue, and
+// each slice begins at the end of the previous slice. Before Linux 6.17, the fence's address and a
+// number on the ring identify a job; since then, the fence's context and number.
 #include <errno.h>
 
 #include "converter/import/ftrace/ftrace.h"
@@ -15,7 +15,7 @@ struct job {
 };
 VEC_DEFINE(job_vec, struct job);
 
-// Queue of a track: the job or fence that is shown, and its successors in order.
+// Queue of a track: the job or fence of the open slice, and its successors in order.
 struct line {
     uint32_t track;
     struct job_vec jobs;
@@ -75,7 +75,7 @@ static void line_pop(struct line *line)
         line->first = line->jobs.n = 0;
 }
 
-// The key is a hash of the members that identify a job. Two jobs collide with a chance of 2^-64.
+// Returns a hash of the members that identify a job. Two jobs collide with a chance of 2^-64.
 static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
 {
     uint64_t parts[] = {job->is_fence, on_ring ? ring + 1 : 0,
@@ -84,7 +84,7 @@ static uint64_t job_key(const struct job *job, bool on_ring, uint64_t ring)
     return hash_bytes(parts, sizeof(parts));
 }
 
-// Events since Linux 6.17 have a detail.
+// Reads the job of an event. Forms of events since Linux 6.17 have a detail.
 static struct job job_of(const struct ftrace_event *event)
 {
     bool is_fence = event->detail != NULL;
@@ -120,7 +120,7 @@ static uint32_t line_track(struct import *im, const char *type, const char *pref
     return tracks_get(&im->tracks, &track);
 }
 
-// NULL: memory ran out.
+// Returns the ring with this name; NULL: memory ran out.
 static struct line *ring_get(struct import *im, struct drm *drm, struct slice_name name,
                              uint32_t *ret_index)
 {
@@ -207,7 +207,8 @@ static void job_done(struct import *im, const struct ftrace_event *event)
         ring_begin(im, drm, event->ts, ring, number);
 }
 
-// NULL: the fence combines other fences, has no timeline of its own, and is not shown.
+// Returns the timeline of a fence. NULL: the fence combines other fences and has no timeline and no
+// slice; or memory ran out.
 static struct line *timeline_get(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "timeline");

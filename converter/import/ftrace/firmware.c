@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of GPUs and firmware, with clocks of their own: command batches of Adreno GPUs, and events
-// of the firmware of Google's phones (FWTP). A GPU counts ticks; the sync event of a batch has both
-// the ticks and the kernel's time.
+// Events of GPUs and firmware, which have their own clocks: command batches of Adreno GPUs, and
+// events of the firmware of Google's phones (FWTP). A GPU counts ticks; the sync event of a batch
+// has both the ticks and the kernel's time.
 #include "converter/import/ftrace/ftrace.h"
 
 // Ticks of 19.2 MHz.
@@ -10,7 +10,7 @@
 #define TICK_NS_DENOMINATOR 12
 
 struct firmware {
-    struct map64 tids;  // context of a GPU -> tid that queues to it
+    struct map64 tids;  // context of a GPU -> tid that queues batches
     struct map64 zeros; // batch -> time of tick 0 (ns)
 };
 
@@ -96,7 +96,7 @@ static void batch_retired(struct import *im, const struct ftrace_event *event)
         im->tracks.items.items[spec.track].name = name;
 }
 
-// Each name has one slice at a time: a begin ends the open slice.
+// Begins or ends a slice. Each name has one slice at a time: a begin ends the open slice.
 static void firmware_slice(struct import *im, const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");

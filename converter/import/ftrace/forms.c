@@ -2,8 +2,8 @@
 //
 // See forms.h for the tables. A row is bound to slots: the indexes of its fields in the event's
 // type. For an event, values are read from their slots and texts are assembled. A text without
-// values, and a value that is a text, is used as it is. The name of a track is built once, with the
-// track.
+// values is used unchanged, like a value that is a text. The name of a track is built once, with
+// the track.
 #include "converter/import/ftrace/forms.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum source { FROM_NOTHING, FROM_FIELD, FROM_CPU, FROM_PID, FROM_NAME, FROM_NUMB
 enum shape { PLAIN, LOW, SIGNED, KIB, HEX, TRUTH, FUNCTION, THREAD, PROCESS, CHOICE };
 enum comparison { LESS = 1, EQUAL = 2, GREATER = 4 }; // bits
 
-// A row that is being read.
+// The state of reading a row.
 struct reading {
     struct forms *forms;
     const struct ftrace_form *row;
@@ -289,7 +289,7 @@ static int64_t number_of(const struct form_value *value, const struct ftrace_eve
     return value->shape == KIB ? (int64_t)number / 1024 : (int64_t)number;
 }
 
-// The text of a value. It lives as long as cells do.
+// Returns the text of a value. The text lives as long as cells do.
 static struct slice_name text_of(struct import *im, const struct forms *forms,
                                  const struct form_value *value, const struct ftrace_event *event)
 {
@@ -387,7 +387,7 @@ static int64_t thread_of(struct import *im, int64_t tid)
     return processes_thread(&im->processes, (uint32_t)tid);
 }
 
-// The text of an item. False: the item is a number.
+// *ret: the text of an item. False: the item is a number.
 static bool item_text(struct import *im, const struct forms *forms, const struct form_item *item,
                       const struct ftrace_event *event, struct slice_name *ret)
 {

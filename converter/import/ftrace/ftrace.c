@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Events are data: names and kinds of their fields come from the schema's table or, for other
-// events, from the trace's descriptors. Only events with effects beyond their row have forms, which
-// are found by number through one array.
+// events, from the trace's descriptors. Only events with effects beyond their row have forms. One
+// array maps the numbers of events to forms.
 #include "converter/import/ftrace/ftrace.h"
 
 #include <errno.h>
@@ -19,7 +19,8 @@
 #define GENERIC_FIELDS_MAX 32   // as in Perfetto
 #define GENERIC_EVENTS_MAX 65536
 
-// The effects of an event beyond its row: its first form, and the forms after it without an event.
+// The effects of an event beyond its row: the first form, and the following forms with an empty
+// `event`.
 struct bound {
     uint32_t first_form; // index + 1; 0: none
     uint8_t subject;     // index in ftrace_subjects
@@ -58,9 +59,9 @@ static struct ftrace_machine *machine_of(const struct import *im)
     return importer_state(im, &importer_ftrace);
 }
 
-// Subjects name events and the schema numbers them, so names are looked up once, at the start. A
-// name that the schema lacks, or an event of two subjects, is an error in the tables and ends the
-// conversion.
+// Subjects have names of events and the schema has their numbers, so names are looked up once, at
+// the start. A name that the schema lacks, or an event of two subjects, is an error in the tables
+// and ends the conversion.
 static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_form *row,
                       const struct ftrace_event_type *type, struct err *err)
 {
@@ -76,8 +77,8 @@ static int event_bind(struct ftrace *all, size_t subject, const struct ftrace_fo
     return 0;
 }
 
-// A name that ends with a star matches all events with that prefix; only a row that calls a
-// function may have it.
+// Binds the forms of a subject to events. A name that ends with a star matches all events with that
+// prefix. Only a row that calls a function may have a star.
 static int forms_bind(struct ftrace *all, size_t subject, struct strset *strings, struct err *err)
 {
     const struct ftrace_event_type *type = NULL;
@@ -128,7 +129,7 @@ static void own_free(void **states)
     free(states);
 }
 
-// States of all subjects for one machine. NULL: no memory.
+// Makes the states of all subjects for one machine. NULL: memory ran out.
 static void **own_make(void)
 {
     size_t n = 0;
@@ -216,7 +217,8 @@ static bool descriptor_read(struct import *im, const struct wire_field *message,
     return !reader.error && event->name;
 }
 
-// A number is unique within its machine only.
+// Returns a number that is unique across machines. A number in the trace is unique within its
+// machine only.
 static uint64_t generic_number(const struct import *im, uint64_t number)
 {
     return number ^ (uint64_t)im->machine->number << 40;
@@ -260,7 +262,8 @@ static uint8_t slot_type(const struct ftrace_field_type *field)
     return field->kind == FTRACE_KIND_UINT && field->bits != 1 ? ARG_UINT : ARG_INT;
 }
 
-// NULL: events of this type are not rows that the writer can make, or memory is out.
+// Returns the layout with which the writer makes rows of this type. NULL: the writer cannot make
+// rows of this type, or memory is out.
 static struct event_layout *layout_make(const struct ftrace_rows *rows,
                                         const struct ftrace_event_type *type, uint32_t kind)
 {
@@ -287,7 +290,8 @@ static struct event_layout *layout_make(const struct ftrace_rows *rows,
     return layout;
 }
 
-// The slots of a kind of the schema are its fields in the order of their numbers.
+// Returns the kind of a type of the schema. The slots of the kind are the type's fields in the
+// order of their numbers.
 static uint32_t typed_kind(struct ftrace *ftrace, const struct ftrace_event_type *type)
 {
     uint32_t *known = &ftrace->kinds[type->number];
@@ -320,7 +324,7 @@ static bool typed_arg(const struct ftrace_event *event, const struct ftrace_fiel
                       const struct wire_field *field, struct arg *ret)
 {
     bool is_text = type->kind == FTRACE_KIND_STRING || type->kind == FTRACE_KIND_BYTES;
-    if (is_text != (field->type == WIRE_BYTES)) // as in protobuf: not the same field
+    if (is_text != (field->type == WIRE_BYTES)) // as in protobuf, the type decides: not this field
         return false;
     switch ((enum ftrace_kind)type->kind) {
     case FTRACE_KIND_UINT:
@@ -445,7 +449,8 @@ static void generic_write(struct import *im, struct ftrace *ftrace,
     }
 }
 
-// Events of the same name share a kind while it has room for all their fields.
+// Finds or adds the kind of an event. Events of the same name share a kind while the kind has room
+// for all their fields.
 static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wire_field *name,
                        const struct arg *args, size_t n, uint8_t slots[ARGS_MAX], uint32_t *ret)
 {
@@ -471,7 +476,8 @@ static int legacy_kind(struct import *im, struct ftrace *ftrace, const struct wi
     return r;
 }
 
-// The format of older Perfetto versions: each event contains the names of its fields.
+// Writes an event in the format of older Perfetto versions: each event contains the names of its
+// fields.
 static void legacy_generic_write(struct import *im, struct ftrace *ftrace,
                                  const struct ftrace_event *event, int64_t utid)
 {

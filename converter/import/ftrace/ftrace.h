@@ -16,14 +16,14 @@
 #include "converter/import/importer.h"
 
 struct ftrace_subject {
-    const struct ftrace_form *forms; // the last one is all zero
+    const struct ftrace_form *forms; // the last row is all zero
     size_t state_size;               // bytes of state for each machine, zeroed at the start
     size_t n_maps; // number of struct map64 at the start of the state; released by ftrace.c
     void (*done)(void *state); // releases the rest of the state; may be NULL
-    bool without_pid;          // events may lack the pid, which is 0 then
+    bool without_pid;          // events may lack the pid; a missing pid is 0
 };
 
-// The rows of meson.build; the last one is NULL.
+// The rows of meson.build; the last row is NULL.
 extern const struct ftrace_subject *const ftrace_subjects[];
 
 // State of the importer for one machine.
@@ -31,7 +31,7 @@ struct ftrace_machine {
     struct ftrace *all; // shared by all machines; owned by the host's state
     bool owns_all;
     bool keeps_old;      // the recording includes events from before its start
-    struct map64 told;   // sequences that reported the events that could not be switched on
+    struct map64 told;   // sequences whose failed events are in the log already
     int64_t drop_before; // ns; older events are from before the recording
     int64_t rows_before; // ns; older events only get a row
     void **own;          // owned: states of subjects
@@ -39,18 +39,18 @@ struct ftrace_machine {
 
 extern const struct importer importer_ftrace;
 
-// The state of another subject for the current machine.
+// Returns the state of another subject for the current machine.
 void *ftrace_state(const struct import *im, const struct ftrace_subject *subject);
 
-// The event with this number; NULL if the schema lacks it.
+// Returns the type of the event with this number; NULL if the schema lacks the event.
 const struct ftrace_event_type *ftrace_type(const struct import *im, uint32_t number);
 
-// Writes a row of an event; `args` in the order of its fields. The row is valid until the next one.
+// Writes a row of an event; `args` in the order of its fields. The row is valid until the next row.
 struct cell *ftrace_event_write(struct import *im, int64_t ts, uint32_t cpu, int64_t utid,
                                 const struct ftrace_event_type *type, const struct arg *args,
                                 size_t n_args);
 
-// Compact scheduling events. `row_only`: they only get a row.
+// Handle compact scheduling events. `row_only`: the event only gets a row.
 void ftrace_compact_switch(struct import *im, const struct bundle_event *record, bool row_only);
 void ftrace_compact_waking(struct import *im, const struct bundle_event *record, bool row_only);
 

@@ -8,7 +8,7 @@
 #include "converter/import/arg_writer.h"
 #include "protos/fields.h"
 
-// Fields usually come in the order of their numbers, so the next slot is tried first.
+// Fields usually come in the order of their numbers, so the function tries the next slot first.
 size_t ftrace_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint)
 {
     for (size_t i = hint; i < type->n_fields; i++)
@@ -49,7 +49,7 @@ static const struct wire_field *value_by_name(const struct ftrace_event *event, 
     return type ? &ftrace_values(event)[type - event->type->fields] : &none;
 }
 
-// The value of the message's field called `name`; absent fields are all zero.
+// Returns the field `name` of the message; all zero if the field is absent.
 static struct wire_field ftrace_field(const struct ftrace_event *event, const char *name)
 {
     const struct ftrace_field_type *type;

@@ -31,11 +31,12 @@ struct ftrace_event {
     const void *detail;           // of the form
 };
 
-// The fields by slot, the index of a field in the event's type. They are decoded at the first call,
-// and are valid for the current event only.
+// Returns the fields by slot, the index of a field in the event's type. The first call for an event
+// decodes the fields. The fields are valid for the current event only.
 const struct wire_field *ftrace_values(const struct ftrace_event *event);
 
-// A field as a number of the schema's type; 0 if it is absent or of another wire type.
+// Returns a field as a number of the schema's type; 0 if the field is absent or of another wire
+// type.
 static inline int64_t ftrace_number(const struct ftrace_field_type *type,
                                     const struct wire_field *field)
 {
@@ -47,7 +48,7 @@ static inline int64_t ftrace_number(const struct ftrace_field_type *type,
     return type->bits == 1 ? field->value != 0 : field_i64(field);
 }
 
-// The slot of the field with that number, searched from `hint` on; SIZE_MAX: none.
+// Returns the slot of the field with this number; SIZE_MAX: none. The search begins at `hint`.
 size_t ftrace_slot(const struct ftrace_event_type *type, uint32_t number, size_t hint);
 
 // Returns the field as a number or text of the schema's type; 0 or an empty text if the field is
@@ -56,12 +57,13 @@ int64_t ftrace_int(const struct ftrace_event *event, const char *name);
 struct slice_name ftrace_text(const struct ftrace_event *event, const char *name);
 bool ftrace_has(const struct ftrace_event *event, const char *name);
 
-// The name of the kernel function of an interned symbol; its number if the trace lacks the symbol.
+// Returns the name of the kernel function of an interned symbol; the symbol's number if the trace
+// lacks the symbol.
 struct slice_name ftrace_function(struct import *im, const struct ftrace_event *event,
                                   const char *field);
 
-// The track of slices of the event's thread.
+// Returns the track of slices of the event's thread.
 uint32_t ftrace_own_track(struct import *im, const struct ftrace_event *event);
 
-// The name of an interned kernel symbol; no text if the trace lacks the symbol.
+// Returns the name of an interned kernel symbol; no text if the trace lacks the symbol.
 struct slice_name ftrace_symbol(const struct ftrace_event *event, uint64_t iid);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One table holds the events of all kinds, in order of time, and the other sets of args. Views show
-// each kind with its own columns, and fields as args. A table for each kind would be no smaller,
+// One table holds the events of all kinds, in order of time, and all other sets of args. Views show
+// each kind with the kind's columns, and fields as args. A table for each kind would be no smaller,
 // and the args view would be a union of all tables, which SQLite builds in full before each join.
 #include "converter/import/ftrace/ftrace_rows.h"
 

@@ -29,7 +29,7 @@ struct ftrace_rows {
 // Adds a kind without fields and returns its index. The text must live as long as cells do.
 uint32_t ftrace_kind_add(struct ftrace_rows *rows, const char *name, size_t name_size);
 
-// The slot of a field, added if it is new; ARG_SLOTS_MAX: the kind is full.
+// Returns the slot of a field; adds a new field. ARG_SLOTS_MAX: the kind is full.
 size_t ftrace_slot_of(struct ftrace_rows *rows, uint32_t kind, const char *key, uint8_t type);
 
 // Adds a row with room for the kind's present slots.

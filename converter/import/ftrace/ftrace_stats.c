@@ -86,7 +86,7 @@ static bool setup_error(struct import *im, const char *what, const struct wire_f
     return true;
 }
 
-// Events that could not be switched on. A sequence has a list for each of its sources.
+// Logs the events that could not be switched on, once for each sequence.
 static void setup_errors_read(struct import *im, struct ftrace_machine *machine,
                               const struct packet *packet)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pKVM, the hypervisor of Android: slices of each processor for the time in the hypervisor. The
-// events in between say why the processor entered. Events of older kernels are in the group hyp,
-// those of newer ones in the group hypervisor. The hypervisor knows no thread of Linux.
+// events in between tell why the processor entered. Events of older kernels are in the group hyp,
+// events of newer kernels in the group hypervisor. The hypervisor knows no thread of Linux.
 #include "converter/import/ftrace/ftrace.h"
 
 #define PKVM                                                                                       \

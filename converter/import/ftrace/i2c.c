@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// I2C transfers as slices of the thread. A transfer has several messages and ends with a result
-// that has their number. The adapter and the number are kept by thread.
+// I2C transfers as slices of the thread. A transfer has several messages and ends with a result,
+// which has the number of messages. The adapter and this number are kept for each thread.
 #include "converter/import/ftrace/ftrace.h"
 
 #define ADAPTERS_MAX 256

@@ -14,7 +14,8 @@ struct mm {
     struct map64 owners; // address space of rss_stat -> utid
 };
 
-// The thread of the address space `mm_id`; UTID_NONE: not known. `is_own`: the event's thread.
+// Returns the thread of the address space `mm_id`; UTID_NONE: not known. `is_own`: the address
+// space belongs to the event's thread.
 static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uint64_t mm_id,
                         bool is_own)
 {
@@ -30,11 +31,11 @@ static int64_t mm_owner(struct import *im, const struct ftrace_event *event, uin
     int64_t utid = (int64_t)*owner;
     if (processes_is_alive(&im->processes, utid))
         return utid;
-    map64_remove(&mm->owners, mm_id); // the number may be reused now
+    map64_remove(&mm->owners, mm_id); // the kernel may reuse the number
     return UTID_NONE;
 }
 
-// The fields of rss_stat and rss_stat_throttled, by number.
+// The fields that rss_stat and rss_stat_throttled have in common.
 enum { RSS_MEMBER, RSS_SIZE, RSS_CURR, RSS_MM_ID, N_RSS };
 
 struct rss {
@@ -42,7 +43,7 @@ struct rss {
     bool has[N_RSS];
 };
 
-// These two events are too frequent for a look-up by names. `numbers`: of the fields.
+// Reads the fields with these `numbers`. The two events are too frequent for a look-up by names.
 static struct rss rss_read(const struct ftrace_event *event, const uint32_t numbers[N_RSS])
 {
     struct rss rss = {0};
@@ -93,7 +94,7 @@ static void rss_stat(struct import *im, const struct ftrace_event *event)
     rss_write(im, event, &rss);
 }
 
-// curr and mm_id are valid even if they are absent, as 0.
+// Handles rss_stat_throttled. An absent curr or mm_id is valid and has the value 0.
 static void rss_stat_throttled(struct import *im, const struct ftrace_event *event)
 {
     static const uint32_t numbers[N_RSS] = {

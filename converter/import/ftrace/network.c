@@ -17,8 +17,8 @@ struct network {
     uint64_t n_dropped;   // packets
 };
 
-// Traffic of a network interface since the start of the trace, in KiB. `rc` is not 0 if the driver
-// refused the packet.
+// Adds the traffic of a network interface since the start of the trace, in KiB. `rc` is not 0 if
+// the driver refused the packet.
 static void network_push(struct import *im, const struct ftrace_event *event)
 {
     struct network *network = event->own;
@@ -81,7 +81,7 @@ static struct slice_name socket_state(struct import *im, const struct ftrace_eve
     return slice_name(tcp_states[state]);
 }
 
-// A slice for each state of a socket. Sockets are numbered in order of appearance.
+// Adds a slice for each state of a socket. Sockets are numbered in order of appearance.
 static void inet_sock_set_state(struct import *im, const struct ftrace_event *event)
 {
     struct network *network = event->own;

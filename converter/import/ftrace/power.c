@@ -9,7 +9,7 @@
 #define LOCK_NAME_MAX 31
 
 // A suspend that fails in freeze_processes lacks the end of suspend_enter. thaw_processes within
-// suspend_enter happens only then, and ends it.
+// suspend_enter happens only after such a failure, and ends the slice of suspend_enter.
 enum suspend_state { SUSPEND_INITIAL, SUSPEND_ENTER, SUSPEND_FREEZE };
 
 struct power {
@@ -33,7 +33,7 @@ static void step_end(struct import *im, int64_t ts, int64_t cookie)
     slice_close(&im->slices, ts, async_track_end(&im->async_tracks, &steps, cookie));
 }
 
-// `driver`, `device` and `phase` are empty if the step has no device.
+// Begins the slice of a step. `driver`, `device` and `phase` are empty if the step has no device.
 static void step_begin(struct import *im, const struct ftrace_event *event, struct slice_name name,
                        const char *kind, struct slice_name device, struct slice_name driver,
                        struct slice_name phase)
@@ -58,7 +58,7 @@ static void suspend_resume(struct import *im, const struct ftrace_event *event)
 {
     struct power *power = event->own;
     struct slice_name action = ftrace_text(event, "action"), none = {.text = ""};
-    // Its value is the CPU, which may differ at the end.
+    // The value of timekeeping_freeze is the CPU, which may differ at the end.
     int value = name_is(action, "timekeeping_freeze") ? 0 : (int)ftrace_int(event, "val");
     struct slice_name name =
         name_cut(import_text(im, "%.*s(%d)", (int)name_cut(action, 256).size, action.text, value),
@@ -91,7 +91,7 @@ static struct slice_name callback_name(struct import *im, const struct ftrace_ev
                        driver.text);
 }
 
-// The kernel leaves pm_ops empty for prepare and complete.
+// Returns the phase of a callback. The kernel leaves pm_ops empty for prepare and complete.
 static struct slice_name callback_phase(struct import *im, const struct ftrace_event *event)
 {
     static const char *const messages[] = {
@@ -142,7 +142,8 @@ static uint32_t lock_track(struct import *im, struct slice_name source, struct s
     return tracks_get(&im->tracks, &track);
 }
 
-// A source may be activated several times; its slice ends with the last deactivation.
+// Returns the number of activations of a source. A source may be activated several times, and its
+// slice ends with the last deactivation.
 static uint64_t *lock_count(struct import *im, const struct ftrace_event *event,
                             struct slice_name source)
 {

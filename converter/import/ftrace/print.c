@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that programs write into the kernel's trace_marker. Android's atrace has a format for it:
+// Text that programs write into the kernel's trace_marker. Android's atrace defines the format:
 // "B|PID|name", "E|PID", "I|PID|name", "S|PID|name|cookie", "F|PID|name|cookie",
 // "N|PID|track|name", "G|PID|track|name|cookie", "H|PID|track|cookie", "C|PID|name|value". Other
-// text is in ftrace_event only. Events of some drivers have the same meaning.
+// text is in ftrace_event only. Events of some drivers have the same meaning as markers.
 //
 // The marker of a slice names the thread's process, because a thread reports its own slices. The
 // marker of a counter may name another process: drivers report counters from any thread.
@@ -18,8 +18,8 @@
 
 struct marker {
     // B, E: a slice of the thread; I: an instant of the thread; S, F: a slice of the process, by
-    // cookie; N: an instant on a named track of the process; G, H: a slice there, by cookie; C: a
-    // counter.
+    // cookie; N: an instant on a named track of the process; G, H: a slice on a named track, by
+    // cookie; C: a counter.
     char phase;
     uint32_t tgid;
     struct slice_name name;
@@ -68,7 +68,7 @@ static void victim_write(struct import *im, int64_t ts, int64_t upid)
     slice_add(&im->slices, &spec);
 }
 
-// "lmk,PID,REASON,OOM_SCORE_ADJ,...": the start of a slice in which a process is killed.
+// Reads "lmk,PID,REASON,OOM_SCORE_ADJ,...", the name of a slice in which a process is killed.
 static void killer_read(struct import *im, int64_t ts, struct slice_name name)
 {
     int64_t pid, score;
@@ -136,7 +136,7 @@ static struct track_spec process_spec(struct import *im, const char *type, uint3
     };
 }
 
-// S and F. Some programs begin the same slice repeatedly: only the first begin counts.
+// Handles S and F. Some programs begin the same slice repeatedly: only the first begin counts.
 static void process_slice(struct import *im, int64_t ts, const struct marker *marker)
 {
     struct track_spec track = process_spec(im, "atrace_async_slice", marker->tgid, marker->name);
@@ -155,7 +155,7 @@ static void process_slice(struct import *im, int64_t ts, const struct marker *ma
     }
 }
 
-// N, G and H.
+// Handles N, G and H.
 static void named_track(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
 {
     struct slice_spec spec = {.ts = ts, .name = marker->name};
@@ -188,7 +188,7 @@ static void named_track(struct import *im, int64_t ts, uint32_t tid, const struc
     }
 }
 
-// Texts from outside the trace must live as long as cells do.
+// Writes the rows of a marker. Texts from outside the trace must live as long as cells do.
 static void marker_write(struct import *im, int64_t ts, uint32_t tid, const struct marker *marker)
 {
     struct slice_spec spec = {.ts = ts, .name = marker->name};
@@ -253,7 +253,7 @@ static bool parts_read(struct slice_name rest, bool has_tgid, struct marker *mar
         marker->name = part_take(&rest, '|');
         return has_tgid && marker->track.size && marker->name.size &&
                number_read(part_take(&rest, '|'), &marker->value);
-    case 'H': // its name, if any, is redundant
+    case 'H': // the name, if any, is redundant
         marker->track = part_take(&rest, '|');
         part = part_take(&rest, '|');
         if (rest.size)
@@ -295,8 +295,8 @@ static void print(struct import *im, const struct ftrace_event *event)
 // Fields of a vendor's event.
 struct marker_form {
     const char *type, *name;
-    bool has_begin;     // without a type, "trace_begin" tells a begin from an end
-    bool distrust_tgid; // of slices: the process may not be the thread's
+    bool has_begin;     // without a type, "trace_begin" distinguishes a begin from an end
+    bool distrust_tgid; // slices: the pid may be of a process other than the thread's process
 };
 
 static char form_phase(const struct ftrace_event *event, const struct marker_form *form)
@@ -329,7 +329,7 @@ static void driver_mark(struct import *im, const struct ftrace_event *event)
     marker_write(im, event->ts, event->pid, &marker);
 }
 
-// Qualcomm's event: flags determine the phase.
+// Handles Qualcomm's event: flags determine the phase.
 static void zero(struct import *im, const struct ftrace_event *event)
 {
     enum { FLAG_BEGIN = 1, FLAG_END = 2, FLAG_VALUE = 4 };

@@ -13,7 +13,7 @@ struct storage {
     (does), .type = "block_io", .key = "block_device=dev", .counts = true, .name = "block_io",     \
             .args = "sector"
 
-// A field of f2fs' events, and the name of its counter.
+// A field of the events of f2fs, and the name of its counter.
 struct f2fs_counter {
     const char *field, *name;
 };
@@ -148,7 +148,7 @@ static void ufs_counter(struct import *im, const struct ftrace_event *event, con
 
 static void ufshcd_clk_gating(struct import *im, const struct ftrace_event *event)
 {
-    static const int levels[] = {0, 3, 1, 2}; // off, on, being switched off, being switched on
+    static const int levels[] = {0, 3, 1, 2}; // off, on, switching off, switching on
     uint64_t state = (uint64_t)ftrace_int(event, "state");
     ufs_counter(im, event, "ufs_clkgating", "io.ufs.clkgating (OFF:0/REQ_OFF/REQ_ON/ON:3)",
                 state < 4 ? levels[state] : 0);
@@ -217,8 +217,8 @@ static void ufshcd_command(struct import *im, const struct ftrace_event *event)
     slice_begin(&im->slices, &spec);
 }
 
-// The file and the offset identify a read. Only concurrent reads with the same hash can end on each
-// other's track.
+// Returns the key of a read: a hash of the file and the offset. Only concurrent reads with the same
+// hash can end on each other's track.
 static uint64_t read_key(const struct ftrace_event *event)
 {
     return hash_u64((uint64_t)ftrace_int(event, "ino")) ^ (uint64_t)ftrace_int(event, "offset");

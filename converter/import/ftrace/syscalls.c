@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // System calls as slices of the calling thread. A marker arrives in the middle of the thread's
-// write(2) into trace_marker. A slice that begins or ends there would overlap the slice of the
-// call, so the call's slice ends early.
+// write(2) into trace_marker. A slice that begins or ends at the marker would overlap the slice of
+// the call, so the slice of the call ends at the marker.
 #include "converter/import/ftrace/syscalls.h"
 
 #include "common/elements.h"
@@ -16,7 +16,7 @@ struct syscalls {
     const struct syscall_names *names; // NULL: not known
 };
 
-// Numbers of system calls depend on the machine, as named by uname(2).
+// Returns the names for a machine, by the machine's name in uname(2); NULL: not known.
 static const struct syscall_names *names_of(const char *machine)
 {
     static const struct {
@@ -70,7 +70,7 @@ static void sys_enter(struct import *im, const struct ftrace_event *event)
         .args = args,
         .n_args = n,
     };
-    if (name_is(spec.name, "sys_rt_sigreturn")) // does not return
+    if (name_is(spec.name, "sys_rt_sigreturn")) // the call does not return
         slice_add(&im->slices, &spec);
     else
         slice_begin(&im->slices, &spec);
@@ -92,7 +92,7 @@ static void sys_exit(struct import *im, const struct ftrace_event *event)
         .args = &ret,
         .n_args = ftrace_has(event, "ret"),
     };
-    // The start was not seen, or the slice has ended already.
+    // The trace lacks the start of the call, or the slice has ended already.
     if (name_is(spec.name, "sys_write") && !map64_remove(&syscalls->writing, (uint64_t)utid))
         return;
     spec.track = thread_track_get(im, utid);

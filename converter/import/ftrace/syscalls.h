@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of system calls. The numbers depend on the machine, which the trace must name.
+// Names of system calls. The numbers depend on the machine, so the trace must name the machine.
 #pragma once
 
 #include <stddef.h>

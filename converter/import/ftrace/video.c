@@ -117,7 +117,7 @@ static const char *timecode_name(uint32_t type)
     return NAME_OF(names, type);
 }
 
-// Empty if the number has no name.
+// Returns an arg with the name of a number; an empty text if `name` is NULL.
 static struct arg name_arg(const char *key, const char *name)
 {
     return arg_text(key, name, name ? strlen(name) : 0);

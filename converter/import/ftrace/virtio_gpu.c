@@ -47,14 +47,14 @@ static const char *command_name(uint32_t type)
     return "";
 }
 
-// "Control" or "Cursor", from the event's name; NULL: neither.
+// Returns "Control" or "Cursor", from the event's name; NULL: another queue.
 static const char *virtual_queue(const struct ftrace_event *event)
 {
     struct slice_name name = ftrace_text(event, "name");
     return name_is(name, "control") ? "Control" : name_is(name, "cursor") ? "Cursor" : NULL;
 }
 
-// Tracks of a queue: "Virtgpu Control Free" and the like.
+// Returns the tracks of a queue, such as "Virtgpu Control Free".
 static struct track_spec virtual_tracks(struct import *im, const char *type, const char *queue,
                                         const char *what)
 {
@@ -73,14 +73,14 @@ static void virtual_counter(struct import *im, int64_t ts, const char *type, con
     counter_push(im, ts, tracks_get(&im->tracks, &track), value, ARG_SET_NONE);
 }
 
-// A command that goes into a queue or comes out of it.
+// A command that enters or leaves a queue.
 struct command {
     const char *queue;
     uint32_t number;
     struct track_spec tracks;
 };
 
-// False: the queue is unknown. Also adds a value of the counter of free entries.
+// Reads a command, and adds a value to the counter of free entries. False: the queue is unknown.
 static bool command_read(struct import *im, const struct ftrace_event *event, struct command *ret)
 {
     const char *queue = virtual_queue(event);
