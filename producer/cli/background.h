@@ -19,7 +19,8 @@ struct background {
 
 // Forks. In the new process: returns 0, with standard output and input closed; standard error stays
 // open until background_report(), so that early failures are still printed. In the old process:
-// prints the pid, waits for the report (at most 30 seconds), and returns the exit code + 1.
+// prints the pid, waits for the report (at most 30 seconds), and returns the exit code + 1. Returns
+// a negative errno with text if no process can be started.
 int background_enter(struct background *background, struct err *err);
 
 // Sends the report to the waiting process. Also closes standard error if background_enter() made

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `mmtrace doctor`: what recording lacks on this machine, what each lack costs, and what mends it.
+// `mmtrace doctor`: lists the features that recording lacks on this machine, each with the cost of
+// the lack and a remedy.
 //
 // A check can hang: a daemon that does not answer, a folder on a server that is gone, which not
 // even SIGKILL ends. The checks therefore run in a child, which writes its findings into a pipe.
@@ -8,7 +9,7 @@
 // child (a filter of system calls can kill), is itself a finding, and another child goes on with
 // the next check. Nobody waits for a child.
 //
-// Nothing of the machine is changed; what is not mounted stays unmounted.
+// The checks change nothing on the machine, and mount no file system.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -107,7 +108,7 @@ static int looker_start(struct looker *looker, const struct doctor_machine *mach
     return r;
 }
 
-// Ends the child. `is_ending`: the child has closed its pipe, and has only to become a zombie.
+// Ends the child. `is_ending`: the child has closed its pipe, and gets a moment to end.
 // Returns the signal that had ended the child before, or 0.
 static int looker_end(struct looker *looker, bool is_ending)
 {

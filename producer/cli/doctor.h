@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of `mmtrace doctor`: what this machine and this user have for recording.
+// The checks of `mmtrace doctor`: the features that this machine and this user have for recording.
 #pragma once
 
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 
 #define DOCTOR_TEXT_MAX 256
 
-// The result of a check. A lack has a cost, and what mends the lack: a command where one does. The
-// texts are fit for printing. Findings travel through a pipe, so they hold no pointers.
+// The result of a check. A lack has a cost and a remedy: a command if possible. The texts are fit
+// for printing. Findings travel through a pipe, so they hold no pointers.
 struct doctor_finding {
     bool is_lack;
     char found[DOCTOR_TEXT_MAX], cost[DOCTOR_TEXT_MAX], mend[DOCTOR_TEXT_MAX];
@@ -23,7 +23,7 @@ struct doctor_machine {
     const char *traces_folder; // of the daemon's traces
 };
 
-// *ret is all zero. A check may block: the caller has a deadline.
+// Runs one check. *ret is all zero before. A check may block: the caller has a deadline.
 typedef void (*doctor_look_fn)(const struct doctor_machine *machine, struct doctor_finding *ret);
 
 struct doctor_check {

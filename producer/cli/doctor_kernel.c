@@ -51,7 +51,7 @@ void doctor_kernel(const struct doctor_machine *machine, struct doctor_finding *
 
 // -- rights --
 
-// The capabilities that recording can need, beside root's user id, and what their lack costs.
+// The capabilities that recording can need, beside root's user id, and the features that need them.
 static const struct {
     unsigned bit;
     const char *name, *cost;
@@ -78,8 +78,8 @@ static uint64_t capabilities(const char *proc)
     return bits;
 }
 
-// Returns whether the rights of this process hold in a user namespace alone, as in containers of
-// users without rights. The first namespace maps all numbers of users.
+// Returns whether the rights of this process hold only in a user namespace, as in containers of
+// users without rights. The initial namespace maps all user ids.
 static bool is_in_user_namespace(const char *proc)
 {
     char text[256];
@@ -213,7 +213,7 @@ void doctor_pressure(const struct doctor_machine *machine, struct doctor_finding
 
 // -- cachestat --
 
-// Calls with arguments that no kernel accepts. Returns the errno.
+// Calls cachestat() with arguments that no kernel accepts. Returns the errno.
 static int try_cachestat(void)
 {
     return syscall(SYS_cachestat, -1, NULL, NULL, 0) < 0 ? errno : 0;

@@ -112,7 +112,7 @@ static const char *no_program(uint64_t pid)
     return NULL;
 }
 
-// Refuses to wait for processes none of which runs a program.
+// Returns an error if none of the given processes runs a program.
 static int check_processes(const struct heap_options *o, struct err *err)
 {
     if (o->pids.n == 0 || o->names.n > 0)
@@ -124,7 +124,8 @@ static int check_processes(const struct heap_options *o, struct err *err)
                    no_program(o->pids.items[0]));
 }
 
-// The recording of given processes ends with the last of these, or when the only one is refused.
+// The recording of given processes ends with the last of these processes. A recording of a single
+// process also ends when the process is refused.
 static void look_at_processes(void *userdata)
 {
     struct heap_run *run = userdata;
@@ -249,9 +250,9 @@ static int profile(struct heap_run *heap, struct err *err)
     return PROGRAM_FAILED;
 }
 
-// Finds running recorders without any file. A recorder holds a pidfd of every process that it
+// /proc alone shows the running recorders: a recorder holds a pidfd of every process that it
 // profiles, and /proc/PID/fdinfo shows the pid of a pidfd. The signal is sent only to a program of
-// our name that waits for the signal, because the signal would kill others.
+// our name that waits for the signal, because the signal would kill other programs.
 
 static bool read_text(const char *path, char *ret, size_t size)
 {

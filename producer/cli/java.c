@@ -201,7 +201,7 @@ static int in_child(const struct java_options *o, const sigset_t *waiting,
     shared->result = -ETIMEDOUT;
     pid_t child = fork();
     if (child == 0) {
-        // A child that hangs must not hold the pipes of whoever started this command.
+        // A child that hangs must not keep the pipes of this command open.
         int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
             dup2(nowhere, fd);

@@ -11,7 +11,7 @@
 VEC_DEFINE(list_pids, uint64_t);
 VEC_DEFINE(list_names, char *); // owned texts
 
-// Each adds the words of `text`. Returns 0 or a negative errno with text.
+// Each function adds the words of `text` to a list. Returns 0 or a negative errno with text.
 int list_pids_take(struct list_pids *list, const char *text, struct err *err);
 int list_names_take(struct list_names *list, const char *text, struct err *err);
 

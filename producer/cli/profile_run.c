@@ -96,7 +96,7 @@ int profile_run_pour(const struct profile_run *run, struct err *err)
     return r < 0 ? err_errno(err, r, "standard output") : 0;
 }
 
-// An older profile stays until the new one has something in it.
+// Chooses a name for the trace beside an older file, which stays until the trace has a profile.
 static int keep_older(struct profile_run *run, struct err *err)
 {
     struct stat st;
@@ -109,7 +109,7 @@ static int keep_older(struct profile_run *run, struct err *err)
     return 0;
 }
 
-// Returns the path of the trace; NULL: it has none.
+// Returns the path of the trace, or NULL for a trace without a path.
 static const char *trace_path(const struct profile_run *run)
 {
     if (run->stream_fd >= 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The common parts of commands that profile programs: a session in this process, a program under
-// test that is started with it, and a trace that replaces an older one only if it has a profile.
+// test that is started with it, and a trace that replaces an older file only if it has a profile.
 #pragma once
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "producer/cli/recording.h"
 #include "producer/service/config/config.h"
 
-// Begin with profile_run_init(), and set the first members.
+// Begin with profile_run_init(), and set the members before `log`.
 struct profile_run {
     const char *out_path; // borrowed; "-": standard output
     char **command;       // borrowed, NULL-terminated; NULL: no program
@@ -30,7 +30,7 @@ struct profile_run {
     int start_fd;  // owned; lets the program begin; -1: no program waits
     int stream_fd; // owned; has the trace for standard output during the recording; -1: none
     char stream_path[32];
-    char part_path[PATH_MAX]; // has the trace while the output has an older one; "": not needed
+    char part_path[PATH_MAX]; // the trace, while the output has an older file; "": not needed
 };
 
 void profile_run_init(struct profile_run *run);
@@ -48,18 +48,19 @@ int profile_run_start(struct profile_run *run, int (*prepare)(void *userdata), v
                       struct err *err);
 void profile_run_release(struct profile_run *run);
 
-// The name of the output, for messages.
+// Returns the name of the output, for messages.
 const char *profile_run_name(const struct profile_run *run);
-// A path under which the trace can be read at the end.
+// Returns a path under which the trace can be read at the end.
 const char *profile_run_trace(const struct profile_run *run);
 
-// Says how the program ended.
+// Prints how the program ended.
 void profile_run_tell_end(const struct profile_run *run);
 // Copies the text about a failed data source, or "".
 void profile_run_problem(const struct profile_run *run, char *ret, size_t size);
-// Writes the trace to standard output, if it is meant for it.
+// Writes the trace to standard output, if standard output is the output.
 int profile_run_pour(const struct profile_run *run, struct err *err);
-// Puts the trace in the place of an older one, if it has a profile.
+// Puts a trace with a profile in the place of an older file. Without a profile, the older file
+// stays, and the trace beside it is removed.
 int profile_run_publish(const struct profile_run *run, bool has_profile, struct err *err);
-// The recording failed: says where its trace is, if there is one.
+// For a failed recording: adds the place of its trace to `err`, if there is a trace.
 void profile_run_tell_part(const struct profile_run *run, struct err *err);

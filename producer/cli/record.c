@@ -393,7 +393,7 @@ static int record_there(struct record *record, struct err *err)
     return code;
 }
 
-// For a person at a terminal: the command that shows the trace.
+// Prints the command that shows the trace, for a person at a terminal.
 static void print_next(const char *path)
 {
     char name[PATH_MAX], page[PATH_MAX];

@@ -58,7 +58,7 @@ struct record_options {
     bool quiet;
     bool no_daemon;         // record in this process, even if a service runs
     bool background;        // return as soon as the recording is ready to start
-    bool background_wait;   // the same, but return when the data sources have started
+    bool background_wait;   // like `background`, but return when the data sources have started
     int notify_fd;          // gets a byte when the data sources have started; -1: none
     const char *detach_key; // leave the session to the service; NULL: no
     const char *key;        // for ATTACH and IS_DETACHED

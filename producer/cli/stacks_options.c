@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each event is a data source of its own, so that `mmsql flamegraph --of` can tell them apart. All
+// Each event is a separate data source, so that `mmsql flamegraph --of` can tell events apart. All
 // stacks of one command are of the same processes.
 #include "producer/cli/stacks_options.h"
 

@@ -15,7 +15,7 @@
 #include "producer/cli/trace_stacks.h"
 #include "protos/fields.h"
 
-#define CUT_PART 20 // of the samples, to be told
+#define CUT_PART 20 // fewer cut stacks than 1/20 of the samples are not reported
 #define ROWS     20
 
 struct stacks_row {
@@ -114,7 +114,7 @@ static int read_sample(struct stacks_event *event, const struct wire_field *mess
     return callstack ? trace_stacks_walk(&event->stacks, callstack, take_frame, event) : 0;
 }
 
-// Returns the field of a message, or an empty one.
+// Returns the field of a message, or an empty field.
 static struct wire_field sub_field(const struct wire_field *message, uint32_t number)
 {
     struct wire_reader reader = wire_sub(message);
@@ -197,7 +197,8 @@ static int by_self(const void *left, const void *right)
     return a->name < b->name ? -1 : a->name > b->name;
 }
 
-// Some stacks of each program are cut, at its start for example: these are not worth a line.
+// Prints how many stacks are cut. Each program has some cut stacks, for example at its start: these
+// few get no line.
 static void print_cut(const struct stacks_event *event, bool is_dwarf, FILE *out)
 {
     if (event->n_cut * CUT_PART < event->n_samples || event->n_cut == 0)
@@ -212,7 +213,7 @@ static void print_cut(const struct stacks_event *event, bool is_dwarf, FILE *out
         fprintf(out, "their code has no frame pointers (--call-graph dwarf needs none)\n");
 }
 
-// Functions that begin a stack and do nothing themselves are at the end, and are cut.
+// Prints the table of an event. Functions without own samples are left out.
 static void print_event(struct stacks_event *event, struct demangler *demangler, bool is_dwarf,
                         FILE *out)
 {

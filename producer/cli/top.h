@@ -42,7 +42,7 @@ enum top_counter {
 // Names are as the kernel has them; the view cleans them.
 struct top_process {
     int32_t pid;
-    uint64_t start; // of the process, in ticks: a pid can be used again
+    uint64_t start; // start time in ticks: a pid can be used again
     uint64_t rss;   // pages
     double growth;  // bytes a second, smoothed
     char name[TOP_NAME_MAX];
@@ -82,10 +82,10 @@ struct top_sampler {
     nsec_t at, before;     // of the last two samples
     bool has_rates;        // there are two samples
     nsec_t processes_next; // the next reading of all processes, which takes the most time
-    nsec_t processes_at;   // the last one
+    nsec_t processes_at;   // the last reading of all processes
 
     bool has_pressure;
-    double some, full; // part of the last period that tasks stalled, 0 to 1
+    double some, full; // part of the last period in which tasks stalled, 0 to 1
     double some_avg10, full_avg10;
     uint64_t stall_some_us, stall_full_us;
     uint64_t counters[N_TOP_COUNTERS];
@@ -104,7 +104,7 @@ struct top_sampler {
 int top_sampler_open(struct top_sampler *sampler, char *const *paths, size_t n, bool with_reclaim,
                      const struct log *log);
 void top_sampler_done(struct top_sampler *sampler);
-// Takes a sample. What cannot be read is left as it was.
+// Takes a sample. Values that cannot be read stay as they were.
 void top_sample(struct top_sampler *sampler);
 
 // -- reclaim by task --
@@ -114,13 +114,14 @@ void top_sample(struct top_sampler *sampler);
 int top_reclaim_open(const char *tracefs, const char *proc, const struct log *log,
                      struct top_reclaim **ret, struct err *err);
 struct top_reclaim *top_reclaim_free(struct top_reclaim *reclaim);
-// Reads the new events, up to a limit. If there are more, the rest is dropped, and the next
-// top_reclaim_tasks() sets *ret_lost.
+// Reads the new events, up to a limit. If there are more, the rest is dropped, and
+// top_reclaim_tasks() sets *ret_lost from then on.
 void top_reclaim_read(struct top_reclaim *reclaim);
-// The tasks in no order, at most TOP_TASKS_MAX. Borrowed until the next reading.
+// Returns the tasks in no order, at most TOP_TASKS_MAX, borrowed until the next reading. *ret_lost:
+// events were lost since the start.
 const struct top_task *top_reclaim_tasks(const struct top_reclaim *reclaim, size_t *ret_n,
                                          bool *ret_lost);
-// Takes one line of trace_pipe. For tests.
+// Takes one line of trace_pipe. Outside of top_reclaim.c, only tests call this function.
 void top_reclaim_line(struct top_reclaim *reclaim, const char *line, size_t size);
 struct top_reclaim *top_reclaim_new(void); // without a kernel, for tests
 

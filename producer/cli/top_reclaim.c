@@ -72,7 +72,7 @@ int top_reclaim_open(const char *tracefs, const char *proc, const struct log *lo
         tracefs_change(&reclaim->fs, "buffer_size_kb", BUFFER_KB);
     for (size_t i = 0; i < ELEMENTS(events) && r == 0; i++) {
         snprintf(path, sizeof(path), "events/%s/enable", events[i]);
-        n_on += tracefs_change(&reclaim->fs, path, "1") == 0; // a kernel may lack one
+        n_on += tracefs_change(&reclaim->fs, path, "1") == 0; // a kernel may lack some events
     }
     if (r == 0 && n_on == 0)
         r = err_set(err, -ENOENT, "the kernel has no events of reclaim");

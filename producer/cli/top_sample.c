@@ -139,7 +139,7 @@ static int by_pid(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-// The growth since the last reading, smoothed. Both lists are in order of pid.
+// Computes the smoothed growth since the last reading. Both lists are in order of pid.
 static void take_growth(struct top_sampler *s, nsec_t period)
 {
     size_t k = 0;
@@ -180,7 +180,7 @@ static void take_processes(struct top_sampler *s)
             continue;
         s->n_processes++;
         if (s->processes.n < PROCESSES_MAX && process_take(s, (int32_t)pid, &process) &&
-            process.rss > 0) // threads of the kernel have no memory of their own
+            process.rss > 0) // kernel threads have no memory of their own
             top_process_vec_push(&s->processes, process);
     }
     if (s->processes.n)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ncurses draws, and sends only what changed. At every end that the program sees, the terminal gets
-// its former content back.
+// ncurses draws, and sends only changes. The terminal gets its former content back when the user, a
+// signal or the number of frames ends the program.
 #include <curses.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void draw(const struct top_screen *screen)
     refresh();
 }
 
-// Returns false if the user ends the program. *ret_draw: something else is to be shown.
+// Returns false if the user ends the program. *ret_draw: the screen must be drawn again.
 static bool take_key(int key, struct top_view *view, nsec_t *period, bool *ret_draw)
 {
     *ret_draw = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The live view in a terminal: a library that `mmtrace top` loads. A daemon thus maps nothing of
+// The live view in a terminal: a library that `mmtrace top` loads. Therefore a daemon does not map
 // ncurses.
 #pragma once
 

@@ -184,7 +184,7 @@ static void add_groups(struct lines *lines, struct top_sampler *s, size_t rows)
                  s->groups[i].name);
 }
 
-// Whether `a` comes before `b`.
+// Returns whether `a` comes before `b`.
 static bool is_before(const struct top_process *a, const struct top_process *b, enum top_sort sort)
 {
     if (sort == TOP_BY_GROWTH && a->growth != b->growth)
@@ -192,7 +192,7 @@ static bool is_before(const struct top_process *a, const struct top_process *b, 
     return a->rss != b->rss ? a->rss > b->rss : a->pid < b->pid;
 }
 
-// The first `max` processes of the order. Returns their number.
+// Finds the first `max` processes in the order of `sort`. Returns their number.
 static size_t first_of(const struct top_sampler *s, enum top_sort sort,
                        const struct top_process **ret, size_t max)
 {

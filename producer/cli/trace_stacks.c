@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The trace stays in memory while it is read: messages are found, not copied. An id that is defined
-// again replaces the earlier one.
+// The trace stays in memory while it is read: messages are found, not copied. A later definition of
+// an id replaces the earlier definition.
 #include "producer/cli/trace_stacks.h"
 
 #include <dlfcn.h>

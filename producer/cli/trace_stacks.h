@@ -19,9 +19,9 @@
 
 VEC_DEFINE(text_vec, struct text);
 
-// Reads the file at `path` into `trace`, which is empty, and calls `take` for each packet until it
-// returns a negative errno. Packets are valid as long as `trace`. Returns 0 or a negative errno
-// with text.
+// Reads the file at `path` into `trace`, which is empty, and calls `take` for each packet until
+// `take` returns a negative errno. Packets are valid as long as `trace`. Returns 0 or a negative
+// errno with text.
 int trace_packets_read(const char *path, struct strbuf *trace,
                        int (*take)(void *userdata, struct wire_reader packet), void *userdata,
                        struct err *err);
@@ -59,11 +59,11 @@ void trace_stacks_done(struct trace_stacks *stacks);
 // is missing.
 bool trace_stacks_name(const struct trace_stacks *stacks, uint64_t frame_id, struct strbuf *ret);
 
-// Returns whether code of a file of this name was used.
+// Returns whether a path in the stacks ends with this name.
 bool trace_stacks_has_file(const struct trace_stacks *stacks, const char *name);
 
-// Calls `take` for each frame of a stack, outermost first. Returns 0 or a result of `take` that is
-// negative.
+// Calls `take` for each frame of a stack, outermost first. A result of `take` other than 0 ends the
+// walk and is returned.
 int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,
                       int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata);
 
