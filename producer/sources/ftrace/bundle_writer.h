@@ -23,7 +23,7 @@ struct bundle_head {
     uint32_t cpu;
     bool lost;             // the kernel lost events before the first one
     uint64_t previous_end; // time of the last event in the CPU's previous bundle; 0: none
-    uint32_t clock;        // FtraceClock; 0: boot time, without the next two
+    uint32_t clock;        // FtraceClock; 0: boot time, and the next two are unused
     int64_t ftrace_time;   // both clocks at the same moment
     int64_t boot_time;
 };
@@ -42,7 +42,7 @@ struct bundle {
         *described[BUNDLE_DESCRIBED_MAX]; // described events that this bundle has
     size_t n_described;
     size_t symbols_sent; // kernel symbols whose names are in closed packets
-    size_t symbols_due;  // the same, plus the symbols at the end of this bundle
+    size_t symbols_due;  // symbols_sent, plus the symbols at the end of this bundle
     uint64_t last_time;  // of the last event, of this CPU
     size_t want;         // estimated bytes of the next packet
     uint64_t n_events;   // written so far, in all bundles
@@ -110,6 +110,6 @@ void bundle_next(struct bundle *bundle);
 // Closes the open packet, if there is one.
 void bundle_close(struct bundle *bundle);
 
-// The next packets repeat the names of all kernel symbols, because readers drop the sequence's
-// state.
+// Makes the next packets repeat the names of all kernel symbols, because readers drop the
+// sequence's state.
 void bundle_clear_state(struct bundle *bundle);

@@ -3,8 +3,8 @@
 // Each column is built as its packed field: a bundle ends with eleven copies. `size` is always an
 // upper limit of their size, and tells the bundle when it must end.
 //
-// Names are compared as two words. Some kernel versions leave garbage after the terminator, so
-// this is cleared first.
+// Names are compared as two words. Some kernel versions leave garbage after the terminator, so the
+// garbage is cleared first.
 #include "producer/sources/ftrace/compact_sched.h"
 
 #include <string.h>

@@ -19,9 +19,9 @@ enum event_plan_style {
     EVENT_PLAN_KPROBE_END,
 };
 
-// `type` is used for EVENT_PLAN_TYPED only. `long_size` is the size of the kernel's long in bytes.
-// Fields that this kernel does not have, and fields whose types do not fit, are left out. Free the
-// plan with event_plan_free(). Returns 0 or a negative errno.
+// Compiles a plan. `type` is used for EVENT_PLAN_TYPED only. `long_size` is the size of the
+// kernel's long in bytes. Fields that this kernel does not have, and fields whose types do not fit,
+// are left out. Free the plan with event_plan_free(). Returns 0 or a negative errno.
 int event_plan_compile(const struct event_format *format, const char *group,
                        enum event_plan_style style, const struct ftrace_event_type *type,
                        size_t long_size, struct event_plan **ret, struct err *err);

@@ -17,7 +17,7 @@
 // instances of a kernel.
 #define EVENT_PLAN_GENERIC_FIELD 65536
 
-// Kinds that have a shorter way than the rest.
+// Kinds with a faster encoding than the others.
 enum plan_quick {
     PLAN_QUICK_NONE,
     PLAN_QUICK_WORD,

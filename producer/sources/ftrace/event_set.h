@@ -26,19 +26,20 @@ struct chosen_event {
 
 VEC_DEFINE(chosen_events, struct chosen_event);
 
-// Where the kernel's sched_process_exit keeps the name of the task that exits.
+// The places of the fields in the kernel's sched_process_exit. `comm` is the name of the task that
+// exits.
 struct exit_format {
     uint16_t id; // the kernel's; 0: the event is not switched on
     uint16_t pid, comm, comm_size;
 };
 
-// Where sched_process_free keeps its fields. The name of the task is not read.
+// The place of the pid in sched_process_free. The name of the task is not read.
 struct free_format {
     uint16_t id, pid;
 };
 
 struct event_set {
-    struct event_plan **plans; // owned, as are the plans; by the kernel's id; NULL: not selected
+    struct event_plan **plans; // owned, with the plans; by the kernel's id; NULL: not selected
     size_t n_plans;
     struct chosen_events chosen;
     struct strset unknown; // as "group/name", or as written in the config
@@ -70,6 +71,6 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
 int event_set_add_ends(struct event_set *set, const char *root, struct err *err);
 
 bool event_set_has(const struct event_set *set, const char *group, const char *name);
-// Whether the events with this id of the kernel are recorded.
+// Returns whether the events with this id of the kernel are recorded.
 bool event_set_records(const struct event_set *set, uint16_t id);
 void event_set_done(struct event_set *set);

@@ -50,7 +50,7 @@ struct page_layout {
     uint32_t data_size; // of the buffer that the header_page belongs to
 };
 
-// Returns 0 or -EINVAL.
+// Parses the text of events/header_page. Returns 0 or -EINVAL.
 int page_layout_parse(const char *text, size_t size, struct page_layout *ret, struct err *err);
 
 // Returns the layout of a 64-bit (or 32-bit) kernel with pages of `page_size`, for use without

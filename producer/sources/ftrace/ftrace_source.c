@@ -48,7 +48,7 @@
 
 struct ftrace_source {
     struct source_env env;
-    // Takes the place of env.pids where pids of events are not those of /proc: nobody listens.
+    // Replaces env.pids if the pids of events are not the pids of /proc. This feed has no listener.
     struct pid_feed unheard;
     const Pb__FtraceConfig *config; // borrowed
     struct event_set events;
@@ -123,8 +123,8 @@ static int check_access(const struct source_roots *roots, struct err *err)
     return r;
 }
 
-// Switches on the ends of tasks, if the session wants their names and records any event at all.
-// Without the ends, the names are less complete.
+// Switches on the events of ending tasks, if the session wants the names of these tasks and records
+// any event at all. Without these events, the names are less complete.
 static int add_ends(struct ftrace_source *ftrace)
 {
     struct err err = {0};
@@ -522,9 +522,9 @@ static int open_buffer(struct ftrace_source *ftrace, struct err *err)
     return r;
 }
 
-// Opens an instance of our own: it takes megabytes, which the kernel may not have when memory is
-// short. The events stay off until start(), because an enabled event costs time. Other buffers stay
-// untouched until start().
+// Opens an instance of our own, because an instance takes megabytes, and these may be missing when
+// memory is short. The events stay off until start(), because an enabled event costs time. Other
+// buffers stay untouched until start().
 static int ftrace_prepare(struct source *source, struct err *err)
 {
     struct ftrace_source *ftrace = (struct ftrace_source *)source;

@@ -9,8 +9,8 @@
 //     records                       each a u32 header: type_len in 5 bits, time delta in 27
 //
 // type_len 1..28: 4 * type_len bytes of data; 0: a u32 with the length (counting itself), then the
-// data; 29: padding, a u32 with its length; 30: a u32 with the delta's upper bits; 31: the same for
-// an absolute time.
+// data; 29: padding, a u32 with its length; 30: a u32 with the delta's upper bits; 31: a u32 with
+// the upper bits of an absolute time.
 #pragma once
 
 #include <stdbool.h>

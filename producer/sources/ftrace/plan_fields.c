@@ -2,9 +2,9 @@
 //
 // The kernel writes C declarations, not types: "field:pid_t next_pid", "field:__data_loc char[]
 // name". The start of the declaration says whether a field is a pid, a device or a function; size
-// and sign say the rest. The rules are those of Perfetto's producer, because a number in a trace
-// must mean the same whoever recorded it. Some fields that Perfetto drops (sign or width differ
-// from its schema, arrays of numbers) are carried here if no data are lost.
+// and sign say the rest. The rules are those of Perfetto's producer, because a number must mean the
+// same in the traces of both producers. Some fields that Perfetto drops (sign or width differ from
+// its schema, arrays of numbers) are carried here if no data are lost.
 #include "producer/sources/ftrace/plan_fields.h"
 
 #include <string.h>

@@ -59,7 +59,7 @@ struct plan_field plan_field_of(const struct format_field *field, size_t long_si
 struct plan_field plan_field_for(const struct format_field *field,
                                  const struct ftrace_field_type *type, size_t long_size);
 
-// The protobuf type that `kind` writes.
+// Return whether `kind` writes a protobuf field of this type.
 bool plan_kind_is_text(enum plan_kind kind);
 bool plan_kind_is_bytes(enum plan_kind kind);
 bool plan_kind_is_repeated(enum plan_kind kind);

@@ -34,7 +34,7 @@
 #define SUBBUFS_MIN       64
 #define SUBBUF_FILE       "buffer_subbuf_size_kb"
 #define BUFFERS_RAM_SHARE 16         // the buffers of all CPUs take this part of the memory at most
-#define BUFFERS_KB_MAX    (1u << 20) // meanwhile the daemon serves nobody: 3 s for 1.5 GiB
+#define BUFFERS_KB_MAX    (1u << 20) // the allocation stops the daemon: 3 s for 1.5 GiB
 #define MARKER_COPIES     "options/copy_trace_marker"
 
 // Values of FtraceClock.
@@ -464,7 +464,7 @@ int setup_read_layout(const char *root, struct page_layout *ret, struct err *err
 }
 
 // The kernel sends texts to the main buffer first, and to no instance while the main buffer is off.
-// Another program may want the main buffer off, so it is not switched on here.
+// Another program may want the main buffer off, so the main buffer is not switched on here.
 static void copy_markers(const struct step *step)
 {
     const char *root = step->setup->fs.root;

@@ -51,6 +51,6 @@ void setup_close(struct setup *setup, const struct log *log);
 
 // Returns the kilobytes of each CPU's buffer by Perfetto's rule: as configured, otherwise 8 MiB on
 // machines with at least 7 GiB, and 2 MiB on others. A configured size is lowered if the buffers of
-// all CPUs would take too much of the machine: the kernel allocates whatever it is asked for, and
-// kills processes for that.
+// all CPUs would take too much of the machine: the kernel allocates any requested size, and kills
+// processes for the memory.
 uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes, uint64_t n_cpus);

@@ -2,14 +2,14 @@
 //
 // Every change that would survive a crash is written to a journal before it is made. The writer
 // locks the journal, and the kernel drops the lock when the writer ends: an unlocked journal was
-// left behind. The writer's pid would be no test: it stays taken until the parent reaps it, which
-// may never happen, and is meaningless in another pid namespace.
+// left behind. The writer's pid cannot show the end: the pid stays taken until the parent reaps the
+// process, perhaps for ever, and is meaningless in another pid namespace.
 //
 // Instances of our own also have the process in their name: mmtrace-PID-STARTTIME-N. By this name a
 // sweep finds instances whose journal is in another folder, or was never written, and looks up the
-// process. In a PID namespace of its own, the name ends with -NAMESPACE. A sweep cannot look up the
-// process of another namespace: it removes the instance if the instance is old, unless the open
-// files of a process prevent this.
+// process. For a process in a PID namespace of its own, the name ends with -NAMESPACE. A sweep
+// cannot look up the process of another namespace: it removes the instance if the instance is old,
+// unless the open files of a process prevent this.
 #include "producer/sources/ftrace/tracefs.h"
 
 #include <dirent.h>
@@ -150,7 +150,7 @@ static bool is_old(const char *path)
 }
 
 // Returns whether the instance belongs to a process that has ended, reaped or not. `name` is the
-// part of `path` after the prefix. False for names of another form.
+// part of `path` after the prefix. Returns false for names of another form.
 static bool is_of_the_dead(const struct sweep *sweep, const char *path, const char *name)
 {
     unsigned long long pid, start, namespace = 0;
