@@ -27,7 +27,7 @@
 #define FRAMES_MAX      (1u << 19)
 #define STACK_PLACES    (1u << 22) // frames of all stacks
 #define PATH_BYTES      4096
-#define NOBODY          65534 // reads what everybody may read
+#define NOBODY          65534 // reads files that everybody may read
 #define CALLS_MAX       64    // at a time
 #define HOLDS_MAX       8
 #define NAMES_TIME      (10 * NSEC_PER_SEC)
@@ -82,7 +82,7 @@ void perf_code_done(struct perf_code *code)
 
 // Files.
 
-// A process without a root has ended, but may have its ids until its parent asks for its end.
+// A process without a root has ended, but keeps its ids until its parent reaps it.
 void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owner *former,
                      struct code_owner *ret)
 {
@@ -343,12 +343,12 @@ static void take_names(struct perf_code *code, const struct names_call *call, co
     for (; i < call->n && i < file->to_name.n && names_reader_next(&reader, &name); i++)
         name_first(code, file, i,
                    name.at ? keep_text(code, file, name.at, name.size) : CODE_NAME_MISSING);
-    if (i == 0 && file->to_name.n > 0) // an answer without names would be asked for again
+    if (i == 0 && file->to_name.n > 0) // otherwise the same request would follow for ever
         name_first(code, file, i++, CODE_NAME_MISSING);
     drop_first(file, i);
 }
 
-// Returns the file of an answer; NULL if no more can be asked.
+// Returns the file of an answer; NULL if the code is gone or the helper is being freed.
 static struct code_file *answered_file(const struct names_call *call, int result)
 {
     struct perf_code *code = call->code;

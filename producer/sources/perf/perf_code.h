@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The code that samples were in: files of code, frames and call stacks. Frames of all processes
-// that map the same file are the same. A helper reads names and build ids from the files.
+// The code that samples were in: files of code, frames and call stacks. Processes that map the same
+// file share its frames. A helper reads names and build ids from the files.
 #pragma once
 
 #include <stdbool.h>
@@ -100,7 +100,7 @@ int perf_code_init(struct perf_code *code, struct foreign_helper *helper, const 
                    const char *proc);
 void perf_code_done(struct perf_code *code);
 
-// Finds out with whose rights the files of process `pid` are read. If the process has ended,
+// Finds the owner with whose rights the files of process `pid` are read. If the process has ended,
 // `former` decides: the owner of its files before it executed its program. If the process has ended
 // and `former` is NULL, only files that everybody may read are read.
 void perf_code_owner(struct perf_code *code, int32_t pid, const struct code_owner *former,

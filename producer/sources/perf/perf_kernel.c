@@ -108,7 +108,7 @@ uint32_t perf_kernel_find(const struct perf_kernel *kernel, uint64_t address)
         else
             high = middle;
     }
-    // Several names of one address: the first one.
+    // If an address has several names, the first name counts.
     while (low > 1 &&
            kernel->functions.items[low - 2].start == kernel->functions.items[low - 1].start)
         low--;

@@ -6,8 +6,8 @@
 //
 // The timebase also tells which processes begin, end and map code.
 //
-// Counters of the hardware interrupt everything, and cannot read each clock then: the kernel
-// refuses such an event, and the raw clock is used.
+// Counters of the hardware interrupt all code, even code that blocks interrupts, and cannot read
+// every clock there: the kernel refuses such an event, and the raw clock is used.
 #include "producer/sources/perf/perf_open.h"
 
 #include <dirent.h>
@@ -29,13 +29,13 @@
 #define CPUS_MAX    4096
 #define LOOKS_MAX   8
 #define RATE_LOWEST 1000 // the kernel lowers its limit on slow machines
-#define WAKE_PART   2    // of a ring that is full to 1 / 2, the source is woken
+#define WAKE_PART   2    // the source is woken when a ring is full to 1 / 2
 #define LIST_BYTES  4096
 
 #ifndef __x86_64__
 #define REGISTERS 0
 #else
-// All but the segments' registers.
+// All registers except the segment registers.
 #define REGISTERS UINT64_C(0xff0fff)
 #endif
 
@@ -112,7 +112,8 @@ static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events
     return fd < 0 ? -errno : fd;
 }
 
-// Leaves out what an older kernel, a counter of the hardware, or this user's rights do not permit.
+// Opens the timebase without the features that an older kernel, a counter of the hardware, or this
+// user's rights do not permit.
 static int timebase_open(const struct perf_settings *settings, const struct perf_cpu_events *events,
                          struct perf_opened *opened)
 {
@@ -227,7 +228,7 @@ static int cpu_open(const struct perf_settings *settings, uint32_t cpu, int32_t 
     return r;
 }
 
-// Opens the events of a thread, or of all (-1), on all wanted CPUs.
+// Opens the events of a thread, or of all threads (-1), on all wanted CPUs.
 static int cpus_open(const struct perf_settings *settings, const struct source_roots *roots,
                      int32_t tid, struct perf_opened *opened, struct err *err)
 {

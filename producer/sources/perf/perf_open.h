@@ -21,7 +21,7 @@ VEC_DEFINE(perf_cpu_events_vec, struct perf_cpu_events);
 
 struct perf_opened {
     struct perf_cpu_events_vec events;
-    clockid_t clock;   // of the records; it can be another one than the config's
+    clockid_t clock;   // of the records; may differ from the config's clock
     bool is_user_only; // this program may not see the kernel's part
 };
 
@@ -31,8 +31,8 @@ struct perf_opened {
 // text; call perf_events_close() in each case.
 int perf_events_open(const struct perf_settings *settings, const struct source_roots *roots,
                      struct perf_opened *ret, struct err *err);
-// Sends the records of `events` to the ring of the event that owns it. Call it when all rings are
-// mapped. Returns 0 or a negative errno.
+// Connects each event to the ring of its CPU. Call it when all rings are mapped. Returns 0 or a
+// negative errno.
 int perf_events_connect(const struct perf_opened *opened);
 void perf_events_enable(const struct perf_opened *opened, bool enable);
 void perf_events_close(struct perf_opened *opened);

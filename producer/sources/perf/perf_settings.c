@@ -65,7 +65,7 @@ static int read_counter(Pb__PerfEvents__Counter counter, struct perf_event *ret,
     return 0;
 }
 
-// A part of a name, which becomes a part of a path.
+// Returns whether a part of a name may become a part of a path.
 static bool is_plain(const char *text, size_t size)
 {
     static const char letters[] =

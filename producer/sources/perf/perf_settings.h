@@ -46,7 +46,7 @@ struct perf_settings {
     char *const *cmdlines, *const *exclude_cmdlines;
     size_t n_pids, n_exclude_pids, n_cmdlines, n_exclude_cmdlines;
     bool descendants;      // processes that chosen processes start are sampled, too
-    uint32_t n_additional; // so many other programs are sampled, the first to appear
+    uint32_t n_additional; // number of other programs that are sampled, the first to appear
     uint32_t n_shards;     // number of parts of all processes, of which one is sampled; 0: all
 };
 

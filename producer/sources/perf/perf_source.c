@@ -97,7 +97,7 @@ static void written(struct perf_source *perf, bool is_written)
     perf->n_refused += !is_written;
 }
 
-// The stack of the frame pointers stays.
+// Keeps the stack of the frame pointers.
 static void not_unwound(struct perf_source *perf, struct perf_waiting *sample)
 {
     perf->n_not_unwound++;
@@ -105,7 +105,7 @@ static void not_unwound(struct perf_source *perf, struct perf_waiting *sample)
     sample->unwind = 0;
 }
 
-// Returns room for a sample, or NULL: there are too many.
+// Returns room for a sample, or NULL if too many samples wait.
 static struct perf_waiting *waiting_push(struct perf_source *perf)
 {
     size_t size = perf->waiting_size + perf->sample_size;
@@ -170,7 +170,8 @@ static void process_doubt(struct perf_source *perf, uint32_t pid, uint64_t time)
     }
 }
 
-// Records may be lost in this round and the next one.
+// If a ring was full, records may be lost in this round and the next one: marks their samples as
+// doubtful.
 static void round_doubt(struct perf_source *perf, size_t waiting_before)
 {
     vec_foreach(&perf->rings, ring)
@@ -231,7 +232,7 @@ static void unwound(void *userdata, uint64_t number, const uint32_t *frames, siz
     for (size_t at = 0; at < perf->waiting_size && !sample; at += perf->sample_size)
         if (waiting_at(perf, at)->unwind == number)
             sample = waiting_at(perf, at);
-    if (!sample) // was late
+    if (!sample) // the answer was late
         return;
     uint32_t whole[PERF_FRAMES_MAX];
     const struct code_stack *chain =
@@ -470,16 +471,16 @@ static struct source *perf_close(struct source *source)
     return NULL;
 }
 
-// The kernel lets every user count these. Others are probes and breakpoints in code of all users,
-// or counters of the whole machine.
+// Returns whether the kernel lets every user count the event. Other events are probes and
+// breakpoints in code of all users, or counters of the whole machine.
 static bool is_of_processes(const struct perf_event *event)
 {
     return event->type == PERF_TYPE_HARDWARE || event->type == PERF_TYPE_SOFTWARE ||
            event->type == PERF_TYPE_HW_CACHE || event->type == PERF_TYPE_RAW;
 }
 
-// A user who is not root sees what perf_event_paranoid = 2 shows: the user's own processes, outside
-// of the kernel.
+// A user other than root has the limits of perf_event_paranoid = 2: the user's own processes,
+// outside of the kernel.
 static int limit(const struct source_env *env, struct perf_settings *settings, struct err *err)
 {
     const struct perf_event *timebase = &settings->events[0];

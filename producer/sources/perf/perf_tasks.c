@@ -9,9 +9,9 @@
 // config or the recording's user limits the processes.
 //
 // Short programs end before they are looked at: the records are read a moment later. The owner of
-// the files of such a process is guessed: it is the owner of the files of the parent, which mostly
-// lives longer or was looked at before. A guess cannot show anything to a user with limits, because
-// the processes of such a recording must be judged alive.
+// the files of such a process is guessed: it is the owner of the parent's files. The parent mostly
+// lives longer, or was looked at before. A guess cannot show anything to a user with limits,
+// because the processes of such a recording must be judged alive.
 #include "producer/sources/perf/perf_tasks.h"
 
 #include <fnmatch.h>
@@ -216,7 +216,7 @@ static bool is_limited(const struct perf_tasks *tasks)
     return tasks->requester && tasks->requester->is_limited;
 }
 
-// A process that has no sample takes no part of the config's number of additional programs.
+// A process without a sample does not count for the config's number of additional programs.
 static bool looks_at_parents(const struct perf_tasks *tasks)
 {
     return tasks->settings->descendants ||
@@ -320,7 +320,7 @@ static bool is_additional(struct perf_tasks *tasks, int32_t pid)
            strset_add(&tasks->additional, name.pos, size) != STRSET_NONE;
 }
 
-// A process that has ended is known by the kernel's name, which is cut.
+// A process that has ended is known only by the kernel's name, which is cut.
 static bool is_called(const struct perf_tasks *tasks, int32_t pid, char *const *patterns, size_t n)
 {
     char text[8];

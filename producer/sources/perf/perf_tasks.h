@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that samples are of: whether they are sampled, and which code they have mapped.
+// The processes of the samples: whether they are sampled, and which code they have mapped.
 #pragma once
 
 #include <stdbool.h>
@@ -70,7 +70,7 @@ void perf_tasks_done(struct perf_tasks *tasks);
 // Notes the processes that the config names, while they live.
 void perf_tasks_begin(struct perf_tasks *tasks);
 
-// Returns the kernel's name of a thread, as far as the records tell it; NULL: not known.
+// Returns the kernel's name of a thread, if the records have told it; NULL: not known.
 const char *perf_tasks_name(const struct perf_tasks *tasks, int32_t tid);
 
 // Returns whether the scope of a process was decided after `time`. The decision may be about a
@@ -80,7 +80,7 @@ bool perf_tasks_judged_since(const struct perf_tasks *tasks, int32_t pid, uint64
 // Called after a loss of records: the scope of each process is decided again at its next sample.
 void perf_tasks_doubt(struct perf_tasks *tasks);
 
-// Notes what a record other than a sample says.
+// Notes the content of a record that is not a sample.
 void perf_tasks_note(struct perf_tasks *tasks, const struct perf_record *record);
 
 // Returns the process, or NULL if nothing is known about it.

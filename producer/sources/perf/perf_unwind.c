@@ -64,7 +64,7 @@ struct place {
 
 struct tables_call {
     struct perf_unwinder *unwinder; // borrowed; NULL: it is gone
-    uint32_t file, root;            // `root`: the index of the root if it is asked for
+    uint32_t file, root;            // `root`: index in perf_code.roots
     uint64_t root_number;
     bool is_hold;
 };
@@ -192,7 +192,7 @@ static void send_tables(struct perf_unwinder *u, uint32_t file, const struct elf
         unix_socket_send(u->fd, &message, sizeof(message), fd, MSG_NOSIGNAL);
 }
 
-// The kernel's code in each process has tables, too. It is the same in this process.
+// The kernel's code in each process (vdso) has tables, too. This process has the same code.
 static void send_vdso(struct perf_unwinder *u, uint32_t file)
 {
     const char *image = (const char *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);

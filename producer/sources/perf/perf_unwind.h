@@ -21,7 +21,7 @@
 struct loop;
 struct perf_unwinder;
 
-// A frame of `perf_code`, innermost first.
+// Receives the stack of a sample: `n` frames of perf_code, innermost first.
 typedef void (*perf_unwound_fn)(void *userdata, uint64_t number, const uint32_t *frames, size_t n,
                                 enum unwind_end end);
 

@@ -4,9 +4,9 @@
 // recording: in a ring, the data of some samples may be lost, and these samples must not take the
 // data of others.
 //
-// A ring keeps the first interned data beside itself. When they take too much room, the data are in
-// the ring like samples, and are written again each time an eighth of the ring was filled with
-// them.
+// A ring keeps the first interned data beside itself. When interned data take too much room,
+// further interned data are in the ring like samples. Interned data are written again each time
+// they have filled an eighth of the ring.
 #include "producer/sources/perf/perf_writer.h"
 
 #include <linux/perf_event.h>
@@ -101,7 +101,8 @@ void perf_writer_renew(struct perf_writer *perf)
     forget_ids(perf);
 }
 
-// Makes readers take the next sample. Returns false if the buffer refuses.
+// Begins the state if necessary, so that readers accept the next sample. Returns false if the
+// buffer refuses.
 static bool begin(struct perf_writer *perf, nsec_t time)
 {
     struct interned_stacks *interned = &perf->interned;
