@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The root directory of a process and its map are held open: both can be read after the process has
-// ended, whatever its mount namespace was. The map's name contains the pid that the process itself
-// sees. Until a map is first found, the process may change its user, its name, and its root.
+// ended, even from a mount namespace of its own. The map's name contains the pid that the process
+// itself sees. Until a map is first found, the process may change its user, its name, and its root.
 //
 // /tmp is open to all users, so a file there is checked: it must be a regular file of the process's
 // own user or of root, not a link, and not older than the process. An older file was left by an

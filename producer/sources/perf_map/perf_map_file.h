@@ -17,7 +17,7 @@ struct perf_map_process {
     int32_t pid;
     int32_t inner_pid;      // in the process's own pid namespace
     uint64_t start_ticks;   // start time; distinguishes two owners of the pid
-    int64_t start_realtime; // the same in seconds of the real-time clock
+    int64_t start_realtime; // start time in seconds of the real-time clock
     uid_t uid;              // owner of its files
     gid_t gid;
 };
@@ -56,7 +56,7 @@ bool perf_map_file_find(struct perf_map_file *file);
 // after the last newline. Returns the number of bytes; 0 if there are no new lines, or no map.
 size_t perf_map_file_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
-// Reads the file of times beside the map in the same way.
+// Reads the file of times beside the map as perf_map_file_read() reads the map.
 size_t perf_map_times_read(const struct perf_map_file *file, char *buffer, size_t size, bool last);
 
 // Returns the number of unread bytes in both files.

@@ -18,7 +18,7 @@ struct perf_map_ask {
     bool last;                     // also read the text after the last newline
 };
 
-// Followed by the new text of the map, then the new text of its times.
+// The new text of the map and the new text of its times follow the struct.
 struct perf_map_news {
     bool is_new; // another map than in the request: its text starts at its beginning
     dev_t device;
@@ -30,7 +30,7 @@ struct perf_map_news {
 };
 
 // Request: a perf_map_ask, perhaps with the process's root as the descriptor. Answer: a
-// perf_map_news, or a negative errno if its files cannot be read.
+// perf_map_news, or a negative errno if the process's files cannot be read.
 void perf_map_read_job(struct foreign_worker *worker, struct foreign_request *request,
                        struct foreign_answer *ret);
 // Request: a perf_map_process whose map will not be read again.

@@ -153,7 +153,7 @@ static bool piece_write(struct perf_map_source *maps, const struct watched_map *
     return packet_writer_end_retained(maps->env.writer, PACKET_RETAIN_APPEND, map->id);
 }
 
-// Logs the first refusal; the trace has all of them.
+// Logs the first refusal. The trace notes all refusals.
 static void refusal_tell(struct watched_map *map, const char *why, const char *how)
 {
     struct perf_map_source *maps = map->maps;

@@ -87,7 +87,7 @@ void ended_note_seen(struct process_stats *ps, int32_t tid)
     ps->seen[(uint32_t)tid % N_EXITED] = tid;
 }
 
-// Forgets that the task was seen. Returns whether it was.
+// Forgets that the task was seen. Returns whether the task was seen.
 static bool take_seen(struct process_stats *ps, int32_t tid)
 {
     int32_t *seen = &ps->seen[(uint32_t)tid % N_EXITED];
@@ -114,7 +114,7 @@ void ended_note_free(struct process_stats *ps, const struct task_end *end)
             exited->freed = freed.task; // an event of the task may still be read
             return;
         }
-        freed.exited = *exited; // now, because another exit may take this place
+        freed.exited = *exited; // copied now, because another exit may take this place
     }
     if (is_exit_of)
         exited->named = true;
@@ -265,7 +265,8 @@ static void write_exited(struct process_stats *ps)
     ps->n_ended = n_left;
 }
 
-// Drops those of the first `n` tasks that are named already. Returns the number of those left.
+// Drops the tasks among the first `n` that are named already. Returns the number of remaining
+// tasks.
 static size_t drop_named(struct process_stats *ps, size_t n)
 {
     size_t n_left = 0;

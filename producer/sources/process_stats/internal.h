@@ -107,8 +107,8 @@ struct process_stats {
     struct ended_task ended[N_ENDED_MAX]; // did not exist when looked up; the first is due first
     size_t n_ended;
     struct exited_task exited[N_EXITED];   // the last exits; direct-mapped by tid
-    struct unfreed_task unfreed[N_EXITED]; // likewise
-    int32_t seen[N_EXITED];                // tasks that are looked up, and not freed yet; likewise
+    struct unfreed_task unfreed[N_EXITED]; // direct-mapped by tid
+    int32_t seen[N_EXITED];                // tasks that are looked up, and not freed yet; by tid
     struct freed_entry freed[N_FREED_MAX];
     size_t n_freed;
     uint32_t last_ended;
@@ -150,7 +150,7 @@ struct process *process_each(const struct process_stats *ps, size_t *cursor);
 // its pid. Returns 0 or a negative errno.
 int process_read(struct process_stats *ps, struct process *process, enum process_file file,
                  bool keep, char *buffer, size_t size, struct span *ret);
-// Reads the process's stat in the same way. Returns false on failure.
+// Reads the process's stat as process_read() does. Returns false on failure.
 bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
                         struct process_times *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
@@ -162,7 +162,7 @@ void process_end(struct process_stats *ps, struct process *process);
 void process_end_unmet(struct process_stats *ps);
 // Ends the threads of ended processes.
 void process_end_orphans(struct process_stats *ps);
-// Ends the thread in the same way. No effect for an unknown thread.
+// Ends the thread as process_end() ends a process. No effect for an unknown thread.
 void process_end_thread(struct process_stats *ps, int32_t tid);
 // If many processes and threads are known, walks over /proc and ends all that no longer exist.
 void process_sweep(struct process_stats *ps);
@@ -192,7 +192,8 @@ void ended_note_exit(struct process_stats *ps, const struct task_end *end);
 void ended_note_free(struct process_stats *ps, const struct task_end *end);
 // Notes that a task will be looked up.
 void ended_note_seen(struct process_stats *ps, int32_t tid);
-// Notes that a task has ended whose name has this time, and that the kernel may free it later.
+// Notes that a task has ended, and that the kernel may free the task later. `named` is the time of
+// the task's name in the trace.
 void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named);
 // Writes the ends of the freed tasks.
 void ended_write_freed(struct process_stats *ps);

@@ -71,7 +71,7 @@ static void task_exited(void *userdata, const struct task_end *end)
     struct process_stats *ps = userdata;
     ended_note_exit(ps, end);
     if (ps->n_ended && !ps->n_pending)
-        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // it may be one of them
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // perhaps of an ended task
 }
 
 static void task_freed(void *userdata, const struct task_end *end)

@@ -79,7 +79,7 @@ bool process_stat_parse(struct span text, struct process_times *ret);
 // Returns their number.
 unsigned cmdline_write(struct span text, struct wire_writer *w, uint32_t field);
 
-// Appends a number `field` for each id in `nspid`. Returns false if there is none.
+// Appends a number `field` for each id in `nspid`. Returns false if there are no ids.
 bool nspid_write(struct span nspid, struct wire_writer *w, uint32_t field);
 
 // Takes a decimal number with optional sign, after blanks.
