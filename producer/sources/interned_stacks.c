@@ -60,7 +60,8 @@ void interned_stacks_end(struct interned_stacks *interned)
     interned->w = NULL;
 }
 
-// Runs a statement until its output is in a packet: a new packet at the second try.
+// Runs a statement that writes into the open packet. If the packet has no room, runs the statement
+// again in a new packet.
 #define WRITE_INTERNED(interned, ...)                                                              \
     for (int try_ = 0; try_ < 2 && ((interned)->w || packet_begin(interned)); try_++) {            \
         size_t checkpoint_ = wire_checkpoint((interned)->w);                                       \

@@ -14,7 +14,7 @@
 
 enum interned_text { INTERNED_BUILD_ID, INTERNED_PATH, INTERNED_FUNCTION, INTERNED_TEXT_KINDS };
 
-// All zero except the first members.
+// All zero at first, except the first three members.
 struct interned_stacks {
     struct packet_writer *writer; // borrowed
     uint64_t retain_max;          // bytes of a state that are kept beside a ring
@@ -38,8 +38,8 @@ uint64_t interned_stacks_retainable(const struct packet_writer *writer);
 
 // Starts a state: texts are written anew. Clears the incremental state of the sequence.
 void interned_stacks_begin(struct interned_stacks *interned);
-// Texts are written again, with other ids; the state stays. For rings that have lost the packets of
-// the first time. The caller must choose new ids, too.
+// Makes the next packets write texts again under new ids, in the same state, because a ring may
+// have lost the first packets. The caller must choose new ids, too.
 void interned_stacks_renew(struct interned_stacks *interned);
 // Returns whether readers have everything that was written since interned_stacks_begin().
 bool interned_stacks_is_whole(const struct interned_stacks *interned);

@@ -35,7 +35,7 @@ struct pid_feed {
     void (*exited)(void *userdata, const struct task_end *end);
     void (*freed)(void *userdata, const struct task_end *end);
     bool has_exits;    // the kernel's events of all exits are published
-    nsec_t exit_delay; // an exit is published at most so long after the task's end; 0: none is
+    nsec_t exit_delay; // longest time from a task's end to its publication; 0: no exits
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.
     // Borrowed; NULL: no listener.

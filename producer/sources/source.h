@@ -119,7 +119,7 @@ struct source_class {
     void (*lost)(struct source *source, const uint8_t *packet, size_t size);
     struct source *(*close)(struct source *source); // takes NULL, returns NULL
     void (*counts)(const struct source *source, struct source_counts *ret); // may be NULL
-    // Writes all names, descriptors and interned data that packets refer to again. May be NULL.
+    // Writes again all names, descriptors and interned data that packets refer to. May be NULL.
     void (*clear_state)(struct source *source);
 };
 

@@ -341,8 +341,8 @@ static int list_pids(struct file_set *set)
 
 // Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
 // deleted or is in another mount namespace, but needs privileges. Otherwise opens its name below
-// the process's root. If a user has made mounts of the process, no file is opened: the file system
-// may never answer.
+// the process's root. If a user can have made the mounts of the process, no file is opened: a file
+// system of this user may never answer.
 static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
                         const char *path, char *open_path, int *ret_fd, struct stat *st)
 {
@@ -444,7 +444,7 @@ static int step_maps(struct file_set *set)
     return 0;
 }
 
-// Does one step. Sets *ret_done if none is left.
+// Does one step. Sets *ret_done if no step is left.
 static int step(struct file_set *set, bool *ret_done)
 {
     switch (set->stage) {

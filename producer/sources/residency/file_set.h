@@ -34,7 +34,7 @@ struct residency_file {
     uint64_t device;       // st_dev
     uint64_t inode;        // st_ino
     int fd;                // owned; -1: opened for each look
-    bool by_path;          // the last scan found the file by a path: its deletion ends it
+    bool by_path;          // the last scan found the file by a path: its deletion ends the watch
     bool by_process;       // a process mapped it in the last scan
     bool gone;             // to be removed by the next sweep
     uint32_t seen_by_scan; // number of the last scan that met the file
@@ -76,6 +76,6 @@ const struct residency_files *file_set_files(const struct file_set *set);
 int file_set_acquire(const struct residency_file *file, int *ret_fd);
 void file_set_release(const struct residency_file *file, int fd);
 
-// Calls `forget` for each file that is `gone`, then removes it.
+// Calls `forget` for each file that is `gone`, then removes the file.
 void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residency_file *),
                     void *userdata);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds, exactly and cheaply, the pages of an open file that are in the page cache. Knows nothing
-// of data sources or traces; pintool uses it too. The probe never changes anything: it reads no
-// page in, and it does not move access times (open files with residency_open()). A file that
-// shrinks meanwhile raises no SIGBUS.
+// Finds, exactly and cheaply, the pages of an open file that are in the page cache. The probe knows
+// nothing of data sources or traces; pintool uses it, too. The probe never changes anything: it
+// reads no page in, and it does not move access times (open files with residency_open()). A file
+// that shrinks meanwhile raises no SIGBUS.
 //
 //     CLEANUP(residency_probe_freep) struct residency_probe *probe = NULL;
 //     r = residency_probe_new(RESIDENCY_AUTO, &probe);
@@ -65,7 +65,7 @@ void residency_probe_get_stats(const struct residency_probe *probe,
 
 // Opens a regular file for probing: read-only, and O_NOATIME if permitted. Never blocks on a FIFO,
 // a device or a lease, and has no side effects on them. `ret_stat` may be NULL. The caller closes
-// *ret_fd. Returns 0; -EINVAL if it is not a regular file; or the negative errno of opening.
+// *ret_fd. Returns 0; -EINVAL if the file is not a regular file; or the negative errno of opening.
 int residency_open(int dir_fd, const char *path, int *ret_fd, struct stat *ret_stat);
 
 // Counts the resident pages among the first `pages`: one cachestat per 65,536 pages, or a mincore
@@ -99,9 +99,9 @@ struct residency_walk {
 int residency_probe_walk(struct residency_probe *probe, int fd, struct residency_walk *walk,
                          nsec_t deadline, struct page_ranges *ranges);
 
-// Sets *ret_same to whether exactly the pages of `ranges` are resident, if `cached` pages are
-// resident in all: one cachestat per run. Stops at the first difference. Returns -ENOSYS without
-// cachestat.
+// Sets *ret_same to whether exactly the pages of `ranges` are resident. `cached` is the number of
+// resident pages of the file. Makes one cachestat call per run, and stops at the first difference.
+// Returns -ENOSYS without cachestat.
 int residency_probe_verify(struct residency_probe *probe, int fd, uint64_t cached,
                            const struct page_ranges *ranges, bool *ret_same);
 

@@ -40,7 +40,7 @@ struct residency_sample {
     bool chained; // counts only, but between samples with runs: kept together with these
 };
 
-// These return false if the buffer refused a packet.
+// These functions return false if the buffer refused a packet.
 
 bool packets_write_file(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file);
@@ -49,7 +49,7 @@ bool packets_write_sample(struct packet_writer *writer, const struct residency_s
 bool packets_write_track(struct packet_writer *writer, const struct residency_file_info *file);
 bool packets_write_counter(struct packet_writer *writer, nsec_t timestamp,
                            const struct residency_file_info *file, uint64_t resident_bytes);
-// Writes that a file is gone. Its track, if it has one, falls to 0.
+// Writes that a file is gone. The file's track, if any, falls to 0.
 void packets_write_gone(struct packet_writer *writer, nsec_t timestamp,
                         const struct residency_file_info *file, bool has_track);
 bool packets_write_round(struct packet_writer *writer, nsec_t timestamp, nsec_t duration,

@@ -3,8 +3,8 @@
 // Two kinds of work share the loop with other sources: rounds (a look at every file, once per
 // period) and scans (finding the files). Both are cut into slices of a millisecond with pauses in
 // between, and a look at one large file can itself be interrupted: no other source is delayed. A
-// round goes before a scan. A scan only appends files: a round may run during a scan. Files are
-// removed only when no round is in progress.
+// round has priority over a scan. A scan only appends files: a round may run during a scan. Files
+// are removed only when no round is in progress.
 //
 // The knowledge of readers is tracked per file: whether the file was introduced, and whether the
 // chain of differences is complete. Whenever a packet was refused, the next sample with runs is
@@ -69,7 +69,7 @@ struct sampler {
     int look_fd;     // borrowed, or to be released with file_set_release()
     nsec_t round_started, scan_ended;
     uint32_t n_changed;
-    uint32_t n_missed; // rounds since the last written one
+    uint32_t n_missed; // missed rounds since the last written round
     uint64_t n_samples, n_lost;
 };
 
@@ -195,7 +195,8 @@ static bool is_same_kind(enum look_result a, enum look_result b)
     return a == b || (a == LOOK_SAME && b == LOOK_RUNS) || (a == LOOK_RUNS && b == LOOK_SAME);
 }
 
-// Returns the difference from the remembered runs to the new ones, or NULL if there is none.
+// Returns the difference from the remembered runs to the new runs, or NULL if the difference is
+// unknown.
 static const struct page_ranges *
 difference_to(struct sampler *sampler, const struct watched *watched, enum look_result result)
 {
@@ -265,8 +266,8 @@ static void forget_file(void *userdata, struct residency_file *file)
     file->user = NULL;
 }
 
-// Notes that a file is gone. Another file may have taken its name: scans soon, but not all the
-// time.
+// Notes that a file is gone. Another file may have taken its name. Therefore a scan follows soon,
+// but at least RESCAN_PAUSE after the last scan.
 static void note_gone(struct sampler *sampler, struct residency_file *file)
 {
     file->gone = sampler->sweep_due = true;

@@ -48,7 +48,7 @@ struct counter_set {
 };
 
 // Selects the `n` counters of `keys`, or all of the enum if n is 0. Skips keys that the enum does
-// not have (a newer schema's) and returns their number.
+// not have (of a newer schema). Returns the number of skipped keys.
 size_t counter_set_init(struct counter_set *set, const struct counter_kind *kind, const int *keys,
                         size_t n);
 void counter_set_done(struct counter_set *set);

@@ -3,7 +3,7 @@
 // Polls counters of the whole machine. Every kind has a period and a grid of its own, which begins
 // when the source starts: kind k is due at start + i * period. One timer is set to the next moment
 // at which anything is due. Kinds that are due together share a packet. Grid points that pass while
-// the process sleeps are not made up for; they count as lost.
+// the process sleeps are not repeated; they count as lost.
 //
 // A sample reads into one buffer and writes straight into the trace. The room that each kind needs
 // is learned: if a packet overflows, it is dropped, and the same kinds are sampled again with twice

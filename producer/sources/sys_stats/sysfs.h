@@ -45,5 +45,6 @@ void sysfs_values_close(struct sysfs_values *values);
 // offline cpu) is left out; in cpufreq, where the position is the cpu's number, its value is 0.
 void sysfs_values_write(struct sysfs_values *values, struct wire_writer *w);
 
-// Returns the current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if none is marked.
+// Returns the current clock in an AMD card's table of clocks ("1: 700Mhz *"); 0 if no clock is
+// marked.
 uint64_t amd_clock_mhz(const char *text, size_t size);
