@@ -243,7 +243,8 @@ static void add_corrected(struct sum *sum, double value)
     sum->real = after;
 }
 
-// Adds a value. Returns false on an overflow: SQLite must then compute the sum.
+// Adds a value. Returns false if SQLite must compute the sum: on an overflow, or if an integer
+// beside reals is too large.
 static bool sum_add(struct sum *sum, sqlite3_value *value, bool corrects)
 {
     int type = sqlite3_value_numeric_type(value);

@@ -13,6 +13,6 @@ struct sqlite3;
 // Makes the views of all named kinds in _arg_kind, and drops older views. Returns SQLite's code.
 int arg_views_make(struct sqlite3 *handle);
 
-// Returns true if all these views have a column of this name. An event's field of this name becomes
-// "field_NAME".
+// Returns true if all these views share a column of this name. A view calls an event's field of
+// this name "field_NAME".
 bool arg_view_shares(const char *column);

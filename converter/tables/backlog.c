@@ -14,7 +14,7 @@ static uint64_t *index_at(const struct backlog *backlog, int64_t id)
     return (uint64_t *)(void *)backlog->index.bytes + id;
 }
 
-// Rows are written and read in different places of the files, so both count.
+// Counts bytes that were written or read. Both count, because the places in the files differ.
 static void used_note(struct backlog *backlog, size_t n_bytes)
 {
     backlog->n_used += n_bytes;
@@ -62,7 +62,7 @@ bool backlog_take(struct backlog *backlog, int64_t id, struct record *ret)
     ret->ready = entry + sizeof(size);
     ret->size = size;
     *at = 0;
-    used_note(backlog, sizeof(size) + size); // the record's pages come back when it is read
+    used_note(backlog, sizeof(size) + size); // reading maps the record's pages again
     if (--backlog->n == 0)
         backlog->n_log = 0;
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that came before their turn. The rows wait in unnamed files and are found by id.
+// Rows that arrive before rows with smaller ids. The rows wait in unnamed files, and an index finds
+// a row by its id.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@ struct backlog {
     struct scratch log;   // records, each after its size
     struct scratch index; // by id: offset in the log + 1, or 0
     size_t n_log;         // bytes
-    size_t n_used;        // bytes of records that were put and taken since memory was released
+    size_t n_used;        // bytes of records, put or taken, since memory was last released
     uint64_t n;           // rows
     int64_t last;         // largest id
 };

@@ -15,7 +15,8 @@
 #define BATCH_NUMBERS (BATCH_CELLS * sizeof(struct cell) / sizeof(int64_t))
 #define BATCH_EVENT   0 // in place of a width: a struct event_row
 
-// Rows of one table, cell after cell. A table of an id and one number has its numbers alone.
+// Rows of one table, cell after cell. For a table of an id and one number, the batch has only the
+// numbers.
 struct batch {
     size_t n_rows, n_cells;
     size_t n_numbers;
@@ -33,11 +34,11 @@ struct cell *batch_row(struct batch *batch, size_t width);
 // Adds a row of a kernel event, which the caller fills. Returns NULL if the batch is full.
 struct event_row *batch_event(struct batch *batch);
 
-// Adds as many of the numbers as fit; their rows have the next ids. A batch with other rows takes
+// Adds as many of the numbers as fit. Their rows have the next ids. A batch with other rows takes
 // no numbers. Returns the number of added numbers.
 size_t batch_numbers(struct batch *batch, const int64_t *numbers, size_t n);
 
-// Makes an empty batch. NULL: memory is out.
+// Makes an empty batch. Returns NULL if memory ran out.
 struct batch *batch_new(void);
 
 // Empties the batch for further use.

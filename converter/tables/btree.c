@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every page but the root must have a cell. A page above the leaves has one child more than cells.
-// Therefore two children are held back: a full page gets a further child as its last child, and the
+// Therefore two children are held back: a full page gets one of them as its last child, and the
 // next page begins with two children. In an index, the border between two leaves is an entry that
 // is in neither leaf: the last entry of the leaf that is full.
 #include "converter/tables/btree.h"
@@ -59,7 +59,7 @@ static uint32_t inner_close(struct btree *tree, struct pages *pages, struct btre
     return number;
 }
 
-// Keeps a child with its border. The level has one pending child at most.
+// Holds back a child with its border. The level has at most one pending child before the call.
 static void pending_push(struct btree_level *level, const struct btree_child *child)
 {
     uint8_t *border = level->page + PAGE_BYTES + level->next_border * BTREE_ENTRY_MAX;
@@ -121,7 +121,7 @@ static size_t leaf_room(const struct btree_leaf *leaf)
     return leaf->content - (LEAF_HEADER + POINTER * leaf->n_cells);
 }
 
-// Adds a cell of `size` bytes, which has room, and returns its place.
+// Adds a cell of `size` bytes and returns its place. The leaf must have room for the cell.
 static inline uint8_t *leaf_cell(struct btree_leaf *leaf, size_t size)
 {
     leaf->content -= size;
@@ -226,7 +226,7 @@ int btree_add_event(struct btree *tree, struct pages *pages, int64_t id,
     return 0;
 }
 
-// Most cells are 8 to 16 bytes long.
+// Copies a cell. Fast for the usual 8 to 16 bytes.
 static void cell_copy(uint8_t *to, const uint8_t *from, size_t size)
 {
     if (size < 8 || size > 16) {
@@ -255,13 +255,13 @@ int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
     return 0;
 }
 
-// The size of an entry, with the size of its record, which has one byte or two.
+// Returns the size of an entry. The entry begins with the size of its record, in one or two bytes.
 static size_t entry_size(const uint8_t *entry)
 {
     return entry[0] < 0x80 ? 1u + entry[0] : 2u + ((entry[0] & 0x7fu) << 7 | entry[1]);
 }
 
-// Takes the last entry, which was added last, out of the leaf. Returns its size.
+// Takes the entry that was added last out of the leaf. Returns its size.
 static uint16_t last_entry_take(struct btree_leaf *leaf, uint8_t *ret)
 {
     uint8_t *last = leaf->page + leaf->content;
@@ -284,7 +284,7 @@ static int entry_leaf_next(struct btree *tree, struct pages *pages)
     return child_add(tree, pages, 0, &child);
 }
 
-// Most entries are 16 to 32 bytes long.
+// Copies an entry. Fast for the usual 16 to 32 bytes.
 static void entry_copy(uint8_t *to, const uint8_t *from, size_t size)
 {
     if (size < 16 || size > 32) {

@@ -38,14 +38,14 @@ struct btree_leaf {
 
 // All zero is an empty tree.
 struct btree {
-    struct btree_leaf leaf; // without a page: no row yet
+    struct btree_leaf leaf; // without a page: the tree has no row yet
     int64_t last;           // id of the last row
     bool is_index;
     uint32_t root; // page number of the root; 0: after the other pages
     struct btree_level levels[BTREE_LEVELS_MAX];
 };
 
-// Adds a row, whose id must be larger than all ids before. Returns 0 or a negative errno;
+// Adds a row. The id must be larger than the ids of all rows before. Returns 0 or a negative errno;
 // pages->failure has failures of writing.
 int btree_add(struct btree *tree, struct pages *pages, int64_t id, const struct record *record);
 
@@ -57,43 +57,45 @@ int btree_add_event(struct btree *tree, struct pages *pages, int64_t id,
 int btree_add_numbers(struct btree *tree, struct pages *pages, int64_t first_id,
                       const int64_t *numbers, size_t n);
 
-// Adds an entry of an index, which must sort after all entries before: the size of its record as a
-// varint, then the record. An entry has at most BTREE_ENTRY_MAX bytes.
+// Adds an entry of an index: the size of its record as a varint, then the record. The entry must
+// sort after all entries before. An entry has at most BTREE_ENTRY_MAX bytes.
 int btree_add_entry(struct btree *tree, struct pages *pages, const uint8_t *entry, size_t size);
 
-// -- leaves of an index's tree that are filled apart from the tree --
+// -- leaves of an index's tree that are filled outside the tree --
 
-// Returns 0 or -ENOMEM.
+// Opens an empty leaf. Returns 0 or -ENOMEM.
 int btree_leaf_open(struct btree_leaf *leaf);
 
 // Adds an entry. Returns false if the leaf is full.
 bool btree_leaf_add(struct btree_leaf *leaf, const uint8_t *entry, size_t size);
 
-// Takes the last entry out of the leaf and writes the leaf, which has other entries. The entry
-// stands between this leaf and the next. Returns the number of the page; 0: see pages->failure. The
-// leaf is empty then.
+// Takes the last entry out of the leaf and writes the leaf, which must have other entries. The tree
+// has this entry between this leaf and the next. Empties the leaf. Returns the number of the page,
+// or 0 if pages->failure is set.
 uint32_t btree_leaf_write(struct btree_leaf *leaf, struct pages *pages);
 
-// Writes the header of a leaf that stays in memory, for the two functions below.
+// Writes the header of a leaf that stays in memory, for btree_n_cells() and btree_cell().
 void btree_leaf_end(struct btree_leaf *leaf);
 
-// The number of entries of a leaf's page, and an entry in order of arrival.
+// btree_n_cells() returns the number of entries of a leaf's page. btree_cell() returns an entry, in
+// order of arrival.
 size_t btree_n_cells(const uint8_t *page);
 const uint8_t *btree_cell(const uint8_t *page, size_t i);
 
 // Makes room for two entries of at most `size` bytes in the tree's last leaf, so that a leaf can
-// follow both.
+// follow the two entries.
 int btree_reserve_two(struct btree *tree, struct pages *pages, size_t size);
 
-// Adds a written leaf and the entry after the leaf. They must sort after all entries before. The
-// tree's last leaf has two entries or more, or was added in this way.
+// Adds a written leaf and the entry after the leaf. Both must sort after all entries before. The
+// tree's last leaf must have two entries or more, or btree_add_leaf() must have added it.
 int btree_add_leaf(struct btree *tree, struct pages *pages, uint32_t page, const uint8_t *border,
                    size_t size);
 
-// Adds the entries of a leaf with a page. Entries may follow.
+// Adds the entries of a leaf with a page. Further entries may follow.
 int btree_add_open_leaf(struct btree *tree, struct pages *pages, const struct btree_leaf *leaf);
 
-// Completes the tree. Returns the number of the root page; 0 if memory is out or writing failed.
+// Completes the tree. Returns the number of the root page, or 0 if memory ran out or writing
+// failed.
 uint32_t btree_finish(struct btree *tree, struct pages *pages);
 
 // As btree_finish(), but the root overwrites page `root` of the file. Returns 0 or a negative

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An empty table is a single page. The pages of the new tree go beyond the end of the file, but the
-// root overwrites the table's page: the schema stays as it is, and no page is left over. The change
-// counter in the file's header makes SQLite drop its cache.
+// root overwrites the table's page. Therefore the schema does not change, and no page stays unused.
+// The change counter in the file's header makes SQLite drop its cache.
 //
 // After a failure, the page of each root becomes empty again, and the file is truncated to its old
 // length.
@@ -105,7 +105,7 @@ static void bulk_failed(struct bulk *bulk, int r)
         bulk->failure = r;
 }
 
-// Gives the table's full batch to the writer and begins a new batch. NULL: failure.
+// Gives the table's full batch to the writer and begins a new batch. Returns NULL on failure.
 static struct batch *batch_next(struct bulk *bulk, enum table_id table)
 {
     struct batch **batch = &bulk->batches[table];
@@ -182,8 +182,8 @@ int bulk_finish(struct bulk *bulk, struct err *err)
     return bulk->failure < 0 ? err_errno(err, bulk->failure, "%s", bulk->path) : 0;
 }
 
-// Empties the tables, because a root may be written already. Failures are ignored: they show when
-// the file is used.
+// Empties the tables, because a root may be written already. Ignores failures: a later use of the
+// file reports them.
 static void tables_empty(const struct bulk *bulk)
 {
     uint8_t page[PAGE_BYTES] = {PAGE_LEAF};

@@ -33,14 +33,14 @@ static inline void cell_real(struct cell *row, size_t column, double value)
     row[column] = (struct cell){.real = value, .type = CELL_REAL};
 }
 
-// A NULL pointer is an empty text, whatever its size.
+// Sets a text. If `text` is NULL, the text is empty, for any `size`.
 static inline void cell_bytes(struct cell *row, size_t column, const void *text, size_t size)
 {
     row[column] = (struct cell){
         .bytes = text ? text : "", .size = text ? (uint32_t)size : 0, .type = CELL_TEXT};
 }
 
-// NULL stays NULL.
+// Sets a terminated text. If `text` is NULL, the cell becomes NULL.
 static inline void cell_text(struct cell *row, size_t column, const char *text)
 {
     if (text)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The temporary file is in the target's directory, so that rename() is atomic. It has no journal
-// and is not synced, because it is never recovered: it is completed and renamed, or removed. Tables
-// are written as pages (see writer.c). SQLite opens the file only at the end: the roots of the
-// tables are added to its schema, and SQLite makes views and indexes.
+// The temporary file is in the target's directory, so that rename() is atomic. The file has no
+// journal and is not synced, because it is never recovered: it is completed and renamed, or
+// removed. Tables are written as pages (see writer.c). SQLite opens the file only at the end: the
+// roots of the tables are added to its schema, and SQLite makes views and indexes.
 #include "converter/tables/database.h"
 
 #include <errno.h>
@@ -307,8 +307,8 @@ void database_move_track(struct database *db, enum table_id table, uint32_t from
     database_failed(db, writer_move_group(db->writer, table, from, to));
 }
 
-// Adds the table that the column refers to, for programs that show how tables hang together. SQLite
-// checks nothing unless a program asks for that.
+// Adds a REFERENCES clause for the table that the column refers to, for programs that show
+// relations of tables. SQLite checks references only if a program turns the check on.
 static void reference_sql(struct strbuf *sql, enum table_id table, const struct column_def *column)
 {
     struct column_meaning meaning = column_meaning_of(table, column);
@@ -439,8 +439,8 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
                         "ANALYZE sqlite_master;");
 }
 
-// Registers the views of a script, which has statements CREATE VIEW only. SQLite does not read them
-// here: it reads the schema when a handle is opened.
+// Registers the views of a script, which has statements CREATE VIEW only. SQLite does not read the
+// views here: SQLite reads the schema when a handle is opened.
 static int views_register(sqlite3_stmt *insert, const char *script)
 {
     static const char begin[] = "CREATE VIEW ";

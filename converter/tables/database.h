@@ -21,7 +21,7 @@ struct sqlite3;
 struct budget;
 struct database;
 
-// The tables that a conversion fills (selection.h). All zero keeps everything.
+// The tables that a conversion fills (selection.h). All zero selects everything.
 struct selection {
     bool dropped[N_TABLES];
     bool no_args;            // no arg sets except kernel events
@@ -34,27 +34,29 @@ struct selection {
 // or another negative errno with text.
 int database_target_check(const char *path, struct err *err);
 
-// Makes the temporary file for `path`, after database_target_check(). NULL makes a database that is
-// removed when it is closed. Returns 0 or a negative errno with text.
+// Makes the temporary file for `path`, after database_target_check(). If `path` is NULL, the
+// database is removed when it is closed. Returns 0 or a negative errno with text.
 int database_create(const char *path, struct err *err, struct database **ret);
 
 // From now on, rows of tables that are not selected are discarded. `selection` is borrowed.
 void database_select(struct database *db, const struct selection *selection);
 const struct selection *database_selection(const struct database *db);
 
-// Called before the first row. For callers, ids still count from 0. `shifts` is borrowed.
+// Adds `shifts` (borrowed) to the ids that are written. Must be called before the first row. For
+// callers, ids still count from 0.
 void database_shift_ids(struct database *db, const struct id_shifts *shifts);
 
 // Adds a row. All cells are NULL except the key, which is *ret_id (`ret_id` may be NULL); ids count
 // from 0. The cells are valid until the next call. Never returns NULL: after a failure, rows are
-// discarded, and database_error() has the failure.
+// discarded, and database_error() returns the failure.
 struct cell *database_row(struct database *db, enum table_id table, int64_t *ret_id);
 
-// For rows that are complete only later: reserve the id first, add the row later.
+// Reserves an id for a row that the caller can complete only later. database_row_at() then adds the
+// row.
 int64_t database_reserve_id(struct database *db, enum table_id table);
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
 
-// Adds a row of another width than the table's; missing cells at the end are NULL.
+// Adds a row whose width differs from the table's width. Missing cells at the end are NULL.
 struct cell *database_row_sized(struct database *db, enum table_id table, int64_t id, size_t width);
 
 // Adds a row of a kernel event and gives the row its id.
@@ -63,16 +65,18 @@ void database_event(struct database *db, const struct event_row *event);
 // Returns a row that is discarded, in place of an unwanted row.
 struct cell *database_nowhere(struct database *db);
 
-// Copies bytes for the last row; the copy lives as long as the row.
+// Copies bytes for the last row. Returns the copy, which lives as long as the row.
 const void *database_copy(struct database *db, const void *bytes, size_t size);
 
-// Sets the budget of the database and its temporary files. Called before the first row. Borrowed.
+// Sets the budget (borrowed) of the database and its temporary files. Must be called before the
+// first row.
 void database_budget(struct database *db, struct budget *budget);
 
-// The failure that ends the conversion. The database and all code that makes rows share it.
+// Returns the failure that ends the conversion. The database and all code that makes rows share
+// this failure.
 struct failure *database_failure(struct database *db);
 
-// The first failure, or 0.
+// Returns the first failure with text, or 0.
 int database_error(const struct database *db, struct err *err);
 
 uint64_t database_n_rows(const struct database *db, enum table_id table);
@@ -84,7 +88,7 @@ int database_flush(struct database *db, struct err *err);
 // Cancels the conversion: no more rows are written, and the texts of cells may be freed.
 void database_abandon(struct database *db);
 
-// Moves the rows of a track, those before and after this call, to another track. `table` is
+// Moves all rows of a track to another track, also rows that are added later. `table` must be
 // clustered by track (see indexes.h).
 void database_move_track(struct database *db, enum table_id table, uint32_t from, uint32_t to);
 
@@ -94,17 +98,18 @@ void database_move_track(struct database *db, enum table_id table, uint32_t from
 int database_finish(struct database *db, bool (*goes_on)(void *userdata), void *userdata,
                     struct err *err);
 
-// SQLite's handle, for queries on a database without path after database_finish(). Borrowed.
+// Returns SQLite's handle (borrowed), for queries on a database without path after
+// database_finish().
 struct sqlite3 *database_handle(struct database *db);
 
-// Bytes of the finished file.
+// Returns the size of the finished file in bytes.
 uint64_t database_n_bytes(const struct database *db);
 
 // Closes the database. Without database_finish(), removes the temporary file.
 struct database *database_free(struct database *db);
 
 // PRAGMA user_version of every database. The number grows when a table or column is removed, or
-// changes its name or meaning. New tables and columns leave the number as it is.
+// changes its name or meaning. New tables and columns do not change the number.
 #define DATABASE_SCHEMA_VERSION 1
 
 // PRAGMA application_id of every database ("mmsq"), by which mmsql recognises its own databases.

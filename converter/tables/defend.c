@@ -6,16 +6,16 @@
 //
 // SQLite replaces the links in a path by their targets before it opens the file. The folder of
 // working files is held by a descriptor and named by a link (/proc/self/fd/N), which only the
-// kernel follows rightly. Therefore written databases have a file system layer of their own, a copy
-// of SQLite's own that leaves paths as they are. The layer's open() does not follow a link.
+// kernel follows correctly. Therefore written databases use a special file system layer: a copy of
+// SQLite's layer that does not change paths. The layer's open() does not follow a link.
 //
 // A journal of an unfinished transaction can name another journal, which SQLite removes. The owner
-// of the folder could have any file removed by this, so the layer does not open such a journal.
+// of the folder could thus remove any file, so the layer does not open such a journal.
 //
 // As root, SQLite gives the files beside a database to the database's owner. The owner of the
-// folder could have put a file of root's there, so mmsql replaces this call of SQLite's by nothing.
-// SQLite also opens these files whatever they are: a FIFO would keep mmsql waiting. mmsql opens
-// regular files alone, and no file of its own user that the owner of the folder may have renamed.
+// folder could have put a file of root there, so mmsql replaces this call by a call without effect.
+// SQLite also opens these files without regard to their type: a FIFO would block mmsql. mmsql opens
+// only regular files, and no file of its own user that the owner of the folder may have renamed.
 #include "converter/tables/defend.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ static bool is_in_strangers_folder(const char *path)
 
 static bool may_open(const char *path, const struct stat *st)
 {
-    if (!S_ISREG(st->st_mode)) // SQLite takes random numbers from a device
+    if (!S_ISREG(st->st_mode)) // SQLite reads random numbers from a device
         return S_ISDIR(st->st_mode) || str_eq(path, "/dev/urandom");
     // A file that SQLite has just made is empty.
     return st->st_size == 0 || st->st_uid != geteuid() || !is_beside_database(path) ||
@@ -113,7 +113,7 @@ static int file_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
     return sqlite3_vfs_find(NULL)->xOpen(vfs, path, file, flags, ret_flags);
 }
 
-// SQLite keeps the layer until the end of the process.
+// Registers the layer, which SQLite keeps until the end of the process.
 static int layer_register(void)
 {
     const sqlite3_vfs *usual = sqlite3_vfs_find(NULL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields of an event usually come in the order of their numbers, and so do its slots. Types and
-// values are then written one after the other, without a table of values in between. Everything
-// else, damage too, takes the way of cells.
+// Fields of an event usually come in the order of their numbers, which is also the order of their
+// slots. Types and values are then written one after the other, without a table of values in
+// between. All other rows, damaged rows too, are made from cells.
 #include "converter/tables/event_rows.h"
 
 #include "common/wire.h"
@@ -10,7 +10,7 @@
 #include "converter/tables/schema.h"
 #include "converter/tables/text_mend.h"
 
-#define HEAD_MAX 0x7f // so that its size takes one byte
+#define HEAD_MAX 0x7f // so that the size of the header takes one byte
 
 _Static_assert(sizeof(struct event_row) % sizeof(struct cell) == 0, "rows fill cells of a batch");
 _Static_assert(COL__arg_set_value_0 + EVENT_FIELDS_MAX <= EVENT_CELLS_MAX, "all fields have room");

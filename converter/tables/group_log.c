@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace may have as many groups as tracks, most of them with few rows. The first chunk of a group
-// is therefore small, and chunks grow with their group. Chunks are in the file in the order in
-// which they became full, each with the place of the chunk before it.
+// A trace may have as many groups as tracks, and most groups have few rows. The first chunk of a
+// group is therefore small, and chunks grow with their group. Chunks are in the file in the order
+// in which they became full, each with the place of the chunk before it.
 #include "converter/tables/group_log.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@
 
 #define CHUNK_MIN    32
 #define CHUNK_MAX    4096
-#define CHUNK_SMALL  256                // while open chunks take much memory
+#define CHUNK_SMALL  256                // limit of a chunk while open chunks take much memory
 #define OPEN_MUCH    ((size_t)4 << 20)  // bytes
-#define BUFFER_BYTES ((size_t)64 << 10) // that are written at once
+#define BUFFER_BYTES ((size_t)64 << 10) // bytes of one write
 #define GROUPS_MIN   64
 #define ROW_MAX      (GROUP_LOG_COLUMNS_MAX * WIRE_VARINT_MAX)
 
@@ -71,7 +71,7 @@ static uint32_t next_capacity(const struct group_log *log, const struct log_grou
     uint32_t most = log->n_memory < OPEN_MUCH ? CHUNK_MAX : CHUNK_SMALL;
     uint32_t wanted = group->capacity ? 2 * group->capacity : CHUNK_MIN;
     wanted = wanted > most ? most : wanted;
-    return wanted < group->capacity ? group->capacity : wanted; // the memory is there
+    return wanted < group->capacity ? group->capacity : wanted; // never less than before
 }
 
 static int chunk_grow(struct group_log *log, struct log_group *group, uint32_t capacity)

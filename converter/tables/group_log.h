@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of numbers, collected by group and read back group by group. A row takes a few bytes: it is
-// stored as differences to the row before in its group. Full chunks of rows go to a temporary file.
+// Rows of numbers, collected by group and read back group by group. A row takes a few bytes,
+// because it is stored as differences from the row before in its group. Full chunks of rows go to a
+// temporary file.
 #pragma once
 
 #include <stdbool.h>
@@ -38,41 +39,41 @@ struct group_log {
     struct budget *budget; // borrowed; NULL: none
 };
 
-// Returns the group, which exists from now on; NULL: memory is out.
+// Returns the group. Adds a missing group. Returns NULL if memory ran out.
 struct log_group *group_log_group(struct group_log *log, uint32_t number);
 
 // Adds a row to a group of the log. `folder`: for the file. Returns 0 or a negative errno.
 int group_log_add(struct group_log *log, const char *folder, struct log_group *group,
                   const int64_t *columns);
 
-// Lets readers read what was added so far. Rows may be added afterwards. Returns 0 or a negative
-// errno.
+// Lets readers read the rows that were added before. Rows may be added afterwards. Returns 0 or a
+// negative errno.
 int group_log_settle(struct group_log *log);
 
 // Removes the rows of a group.
 void group_log_clear(struct log_group *group);
 
-// Called between the last group_log_add() and the first group_reader_open(). Returns 0 or a
-// negative errno.
+// Ends the addition of rows. Must be called between the last group_log_add() and the first
+// group_reader_open(). Returns 0 or a negative errno.
 int group_log_close(struct group_log *log);
 
 // Reads the rows of one group in the order of arrival.
 struct group_reader {
     const struct group_log *log;
     const struct log_group *group;
-    uint64_t *chunks; // owned: their offsets
+    uint64_t *chunks; // owned: offsets of the group's chunks
     uint64_t i;       // the next chunk
     const uint8_t *pos, *end;
     int64_t row[GROUP_LOG_COLUMNS_MAX];
 };
 
-// Returns 0 or -ENOMEM.
+// Opens a reader of the group. Returns 0 or -ENOMEM.
 int group_reader_open(struct group_reader *reader, const struct group_log *log, uint32_t number);
 
 // Reads the next row into reader->row. Returns false at the end.
 bool group_reader_next(struct group_reader *reader);
 void group_reader_done(struct group_reader *reader); // fit for CLEANUP()
 
-// Removes the file's pages from this process's memory; a read maps them again.
+// Removes the file's pages from this process's memory. A later read maps them again.
 void group_log_forget(const struct group_log *log);
 void group_log_done(struct group_log *log);

@@ -6,9 +6,10 @@
 // then the time. The index serves queries on one group, on one group in a time window, and on all
 // groups in a time window (SQLite skips from group to group if sqlite_stat1 shows few groups).
 // Slices have an index by time alone, too: they have many tracks, and their rows come nearly in
-// order of time, so the rows of a window are neighbours. The columns that these queries sum up come
-// last. Without them, SQLite would look up each row in the table, in random order. Slices have an
-// index by name alone, for slices of one name or of names that begin alike (GLOB 'name*').
+// order of time, so the rows of a window are neighbours. The last columns of an index are the
+// columns that these queries sum up. Without these columns, SQLite would look up each row in the
+// table, in random order. Slices have an index by name alone, for slices of one name or of names
+// that begin alike (GLOB 'name*').
 #pragma once
 
 #include <stdbool.h>
@@ -18,14 +19,12 @@
 #include "common/str.h"
 #include "converter/tables/schema.h"
 
-//
-// The rows of a clustered table are the entries of its first index, and there is no other copy of
-// them: SQLite calls it a table WITHOUT ROWID.
+// The rows of a clustered table are the entries of its first index, and are stored only there.
+// SQLite calls such a table WITHOUT ROWID.
 #define INDEX_COLUMNS_MAX 4
 #define ENTRY_COLUMNS_MAX 5
 
-// Indexes and clustered tables that are made from rows as they come (see row_index.h and
-// text_index.h).
+// Indexes and clustered tables that are built while rows arrive (see row_index.h and text_index.h).
 enum index_id {
     INDEX_ARG_SET_BY_KIND,
     INDEX_COUNTER,
@@ -40,9 +39,9 @@ enum index_id {
 // In place of the group: all rows are one group.
 #define NO_GROUP UINT8_MAX
 
-// The columns of an index by text are that text. Other columns are numbers: a group or NO_GROUP,
-// then times. The fourth column of an index is a text.
-// The last column of an index's entries is the row's id, which `columns` of an index lacks.
+// The only column of an index by text is the text. In other indexes, the first column is a group or
+// NO_GROUP, the next columns are times, and the fourth column is a text. The entries of an index
+// end with the row's id, which `columns` lacks.
 struct index_def {
     const char *name;
     enum table_id table;
@@ -66,7 +65,7 @@ struct index_result {
     uint64_t n_distinct[INDEX_COLUMNS_MAX]; // distinct values of the first 1, 2, ... key columns
 };
 
-// Returns the definition of a clustered table; NULL: the table has rows of its own.
+// Returns the definition of a clustered table, or NULL if the table is not clustered.
 const struct index_def *table_cluster(enum table_id table);
 
 // Adds the CREATE INDEX statement.

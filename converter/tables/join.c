@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each trace is converted on its own, and importers count ids from 0. A number's meaning decides
+// Each trace is converted separately, and importers count ids from 0. A number's meaning decides
 // the shift. The shift is added when the row is written, or in the SQL that copies the row.
-// Importers need not know other traces, and a single trace has no cost.
+// Importers need not know other traces, and the conversion of a single trace has no extra cost.
 #include "converter/tables/join.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct offsets {
     int64_t machines, snapshots, symbol_sets, counter_sets, track_groups;
 };
 
-// *ret: the next free numbers of the database. Returns 0 or a negative errno.
+// Sets *ret to the next free numbers of the database. Returns 0 or a negative errno.
 static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
 {
     int r = 0;
@@ -53,7 +53,7 @@ static int offsets_find(struct sqlite3 *handle, struct offsets *ret)
     return r;
 }
 
-// The shift of a column's numbers; 0 for times and traces
+// Returns the shift of a column's numbers; 0 for times and traces.
 static int64_t column_shift(enum table_id table, const struct column_def *column,
                             const struct offsets *offsets)
 {
@@ -139,7 +139,7 @@ static int table_join(struct sqlite3 *handle, enum table_id table, const struct 
     return sql_run(handle, sql.text, def->name, err);
 }
 
-// Shifts the values of args that are ids, for example dimensions of tracks.
+// Shifts values of args that are ids, for example dimensions of tracks.
 static int args_mend(struct sqlite3 *handle, const struct offsets *offsets, struct err *err)
 {
     static const char keys[] =
@@ -191,7 +191,7 @@ int database_join(struct sqlite3 *handle, const char *part, const struct join *j
                     "UPDATE main.stats SET trace_id = 0 WHERE trace_id IS NULL",
                     part, err);
     for (enum table_id table = 0; table < N_TABLES && r == 0; table++)
-        if (table != TABLE_mmsql_schema) // which the base has
+        if (table != TABLE_mmsql_schema) // the base has its rows already
             r = table_join(handle, table, &offsets, join, err);
     if (r == 0)
         r = args_mend(handle, &offsets, err);

@@ -14,7 +14,8 @@
 struct sqlite3;
 
 // Finds the shifts to the next ids of the database `handle`. If a part was made with these shifts
-// (database_shift_ids()), database_join() copies its rows unchanged. Returns 0 or a negative errno.
+// (database_shift_ids()), database_join() copies the rows of the part unchanged. Returns 0 or a
+// negative errno.
 int join_shifts_find(struct sqlite3 *handle, struct id_shifts *ret);
 
 struct join {

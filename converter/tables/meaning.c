@@ -28,7 +28,7 @@
         NULL, column, SENSE_SPACE, TABLE_##home                                                    \
     }
 
-// The first matching row counts.
+// If several rows match a column, the first row counts.
 static const struct column_meaning meanings[] = {
     OWN(flow, "trace_id", PLAIN),
     OWN(cpu, "id", UCPU),
@@ -130,7 +130,7 @@ bool column_must_have_meaning(const char *name)
            str_ends_with(name, "tid");
 }
 
-// A comparison that seldom needs a call: the list is read for each column of the schema.
+// Compares two names, mostly without a call: the list is searched for each column of the schema.
 static bool names_equal(const char *a, const char *b)
 {
     return a[0] == b[0] && str_eq(a, b);
@@ -146,7 +146,8 @@ struct column_meaning column_meaning_of(enum table_id table, const struct column
     return (struct column_meaning){.sense = column->key ? SENSE_ID : SENSE_PLAIN};
 }
 
-// Returns the meaning of a column of a view, which has the name of the column that it shows.
+// Returns the meaning of a column of a view. The column has the name of the stored column that it
+// shows.
 static struct column_meaning meaning_of_name(const char *column)
 {
     for (size_t i = 0; i < ELEMENTS(meanings); i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The meaning of the numbers in a column: ids of rows, times, machines, or plain numbers. Joins
-// shift ids by this list, and the database describes itself by it.
+// The meaning of the numbers in a column: ids of rows, times, machines, or plain numbers. Joins use
+// the meanings to shift ids. The database also stores them, in its description of itself.
 #pragma once
 
 #include <stdbool.h>
@@ -27,14 +27,14 @@ struct column_meaning {
     enum table_id of;
 };
 
-// Returns the meaning of a column. A column that no list has is SENSE_ID if it is the key, else
-// SENSE_PLAIN.
+// Returns the meaning of a column. A column that is not in the list is SENSE_ID if it is the key,
+// else SENSE_PLAIN.
 struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column);
 
 // Returns true if a column of this name could be an id, so that the list must have it.
 bool column_must_have_meaning(const char *name);
 
-// Returns the public name of the table whose rows the numbers of a column refer to, or NULL;
-// *ret_key is that table's column. `def` is the column's table; NULL: a view, where the column's
-// name decides.
+// Returns the public name of the table to whose rows the numbers of a column refer, or NULL.
+// *ret_key is the column of that table. `def` is the table of the column; NULL: the column belongs
+// to a view, and only its name counts.
 const char *column_refers_to(const struct table_def *def, const char *column, const char **ret_key);

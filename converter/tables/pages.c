@@ -14,7 +14,7 @@
 #define LOCK_OFFSET    0x40000000
 #define LOCK_PAGE      (LOCK_OFFSET / PAGE_BYTES + 1)
 #define HEADER_BYTES   100
-#define SQLITE_VERSION 3040001 // that this format was checked against
+#define SQLITE_VERSION 3040001 // the version against which this format was checked
 #define PAGES_MAX      0xfffffffe
 #define SCHEMA_FORMAT  4
 #define ENCODING_UTF8  1
@@ -114,7 +114,7 @@ uint32_t pages_put(struct pages *pages, const uint8_t *page)
 {
     if (!pages->free.n)
         return pages_add(pages, page);
-    buffer_write(pages); // the page may be among those that are not written yet
+    buffer_write(pages); // the page may be in the buffer
     uint32_t number = pages->free.items[--pages->free.n];
     pages_replace(pages, number, page);
     return pages->failure < 0 ? 0 : number;

@@ -36,7 +36,7 @@ int pages_init(struct pages *pages, int fd, uint32_t first);
 // Adds a page and returns its number. After a failure, nothing is written; see ->failure.
 uint32_t pages_add(struct pages *pages, const uint8_t *page);
 
-// Returns the number that a page has if it is added after `n` other pages.
+// Returns the number that a page gets if `n` other pages are added before it.
 uint32_t pages_number(const struct pages *pages, uint32_t n);
 
 // Overwrites a page of the file.
@@ -45,10 +45,10 @@ void pages_replace(struct pages *pages, uint32_t number, const uint8_t *page);
 // Reads an added page back. Returns 0 or a negative errno.
 int pages_read(struct pages *pages, uint32_t number, uint8_t *ret);
 
-// Gives up an added page. Returns 0 or a negative errno.
+// Gives up an added page, so that its place can be reused. Returns 0 or a negative errno.
 int pages_free(struct pages *pages, uint32_t number);
 
-// Adds a page, in the place of one that was given up if there is one. Returns its number.
+// Adds a page, in the place of a page that was given up, if possible. Returns its number.
 uint32_t pages_put(struct pages *pages, const uint8_t *page);
 
 // Writes the buffered pages, and page 1 with an empty schema. Returns 0 or a negative errno.

@@ -60,7 +60,7 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
         n_head += type < 0x80 ? 1 : varint_size(type);
         n_body += type_size(type);
     }
-    n_head += n_head < 0x7f ? 1 : 2; // bytes of the header's size
+    n_head += n_head < 0x7f ? 1 : 2; // plus the bytes of the header's size
     record->n_head = n_head;
     record->size = n_head + n_body;
 }

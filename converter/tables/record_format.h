@@ -27,8 +27,8 @@ void record_measure(struct record *record, const struct cell *cells, size_t n_ce
 // Writes record->size bytes.
 void record_write(const struct record *record, uint8_t *to);
 
-// Reads a column that is an integer or a text. *ret is NULL if the record lacks the column, and a
-// REAL of 0 in place of a value of another type.
+// Reads a column that is an integer or a text. *ret becomes NULL if the record lacks the column,
+// and a REAL of 0 if the value has another type.
 void record_column(const struct record *record, size_t column, struct cell *ret);
 
 #define RECORD_NUMBER_MAX 11
@@ -37,8 +37,8 @@ void record_column(const struct record *record, size_t column, struct cell *ret)
 // RECORD_NUMBER_MAX bytes.
 size_t record_write_number(int64_t value, uint8_t *to);
 
-// For records of few numbers that are written value by value: a header of one byte for its size and
-// one for each value's type, then the values.
+// The functions below write records of few numbers, value by value: a header with one byte for its
+// size and one byte for each value's type, then the values.
 #define RECORD_SLACK 8 // bytes after a value that may be overwritten
 
 // SQLite's serial types.
@@ -57,7 +57,7 @@ enum {
 // Bytes of a value, by its type below RECORD_BLOB.
 static const uint8_t record_sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
 
-// The type depends on the number of bits, the sign not counted.
+// Returns the type of an integer. The type depends on the number of bits without the sign.
 static inline uint8_t record_int_type(int64_t value)
 {
     static const uint8_t types[65] = {
@@ -94,12 +94,12 @@ static inline int64_t record_get_int(const uint8_t *from, uint8_t type)
     uint64_t value = 0;
     for (size_t i = 0; i < record_sizes[type]; i++)
         value |= (uint64_t)from[i] << (56 - 8 * i);
-    return (int64_t)value >> (64 - 8 * record_sizes[type]); // with its sign
+    return (int64_t)value >> (64 - 8 * record_sizes[type]); // extends the sign
 }
 
 size_t record_put_real(uint8_t *to, int64_t bits, uint8_t *ret_type);
 
-// The type of a text; one byte for less than 58 bytes.
+// Returns the type of a text. The type takes one byte if the text has less than 58 bytes.
 static inline uint64_t record_text_type(size_t size)
 {
     return RECORD_TEXT + 2 * (uint64_t)size;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows come nearly in order of time, and their first number is one of few groups (tracks, threads).
-// A group whose rows come in order fills leaves of the tree as they come: at the end only the pages
-// above the leaves are missing. The first rows of each group wait in a log, because most groups
-// have few rows. The log keeps a group in order of arrival. A group that does not come in order
-// stays in the log, and is sorted by itself at the end: by few moves if few rows came too early,
-// for example nested slices, and else by merging the runs that are in order.
+// Rows arrive nearly in order of time, and their first number is one of few groups (tracks,
+// threads). A group whose rows arrive in order fills leaves of the tree at once: at the end, only
+// the pages above the leaves are missing. The first rows of each group wait in a log, because most
+// groups have few rows. The log keeps the rows of a group in order of arrival. A group whose rows
+// are out of order stays in the log and is sorted separately at the end: by few moves if few rows
+// came too early, for example nested slices, and otherwise by merging the runs that are in order.
 //
 // If a number of an index is not supported, SQLite makes the index, which takes several times as
 // long. A clustered table has supported numbers only: its first columns are never NULL.
@@ -32,13 +32,14 @@
 #define MOVES_ENTRY       16        // for each entry, on average
 #define NULL_VALUE        INT64_MIN // sorts first, as NULL does
 #define TEXT_COLUMN       3
-// A number that is not an integer makes the id of its row in the log odd.
+// In the log, the id of a row is doubled. An odd number means that the row's number is not an
+// integer.
 #define ID_FLAG   1
 #define WHOLE_MAX ((double)(1LL << 46))
 
 typedef int64_t entry_row[GROUP_LOG_COLUMNS_MAX];
 
-// The columns of a row in the log: all but the group, and the row's id.
+// Returns the number of columns of a row in the log: all columns but the group, and the row's id.
 static size_t log_width(const struct index_def *def)
 {
     return def->is_table ? def->n_columns - 1u : def->n_columns;
@@ -49,7 +50,7 @@ static bool text_is(const struct row_index_text *text, const struct cell *cell)
     return text->size == cell->size && memcmp(text->bytes, cell->bytes, text->size) == 0;
 }
 
-// *ret: 1 + the text's index; 0 for NULL. False: the text is not supported.
+// Sets *ret to 1 + the text's index, or to 0 for NULL. Returns false if the text is not supported.
 static bool text_number(struct row_index *index, const struct cell *cell, int64_t *ret)
 {
     *ret = 0;
@@ -88,7 +89,7 @@ static bool group_take(const struct cell *cell, int64_t max, uint32_t *ret)
     return cell->type == CELL_INT && cell->integer >= 0 && cell->integer <= max;
 }
 
-// *ret_group and `columns`: the entry. False: a number is not supported.
+// Makes an entry in *ret_group and `columns`. Returns false if a number is not supported.
 static bool entry_make(struct row_index *index, const struct cell *row, size_t width, int64_t id,
                        uint32_t *ret_group, int64_t *columns)
 {
@@ -114,7 +115,8 @@ static int64_t real_bits(double value)
     return bits;
 }
 
-// As an integer if possible. Returns ID_FLAG if not.
+// Sets *ret to the number, as an integer if possible. Otherwise *ret has the bits of a real number,
+// and the function returns ID_FLAG.
 static int64_t number_pack(const struct cell *cell, int64_t *ret)
 {
     double value = cell->real;
@@ -177,14 +179,14 @@ static size_t first_difference(const struct row_index *index, const int64_t *a, 
 static bool comes_before(const struct row_index *index, const int64_t *a, const int64_t *b)
 {
     int order;
-    if (a[0] != b[0]) // which is usual
+    if (a[0] != b[0]) // the usual case
         return a[0] < b[0];
     first_difference(index, a, b, &order);
     return order < 0;
 }
 
-// The entries are written at the end, so their room is reserved as they come. Otherwise the end of
-// the conversion would find no room for rows that were read.
+// Reserves the room of entries when they arrive, because they are written at the end. Otherwise the
+// end of the conversion could find no room for rows that were read.
 static int room_reserve(struct row_index *index)
 {
     if (index->n_until_reserved--)
@@ -256,7 +258,7 @@ static size_t cluster_entry_write(const struct row_index *index, uint32_t group,
     return (size_t)(body - entry);
 }
 
-// Writes an entry with its size in front. Returns the size of both.
+// Writes the size of an entry, then the entry. Returns the size of both.
 static size_t entry_write(const struct row_index *index, uint32_t group, const int64_t *row,
                           uint8_t *entry)
 {
@@ -278,9 +280,9 @@ static void distinct_count(const struct row_index *index, const int64_t *before,
     result->n++;
 }
 
-// -- leaves that are filled as rows come --
+// -- leaves that are filled while rows arrive --
 
-// The number of a text that an entry has.
+// Returns the number of a text in an entry.
 static int64_t known_text(const struct row_index *index, const uint8_t *text, size_t size)
 {
     size_t at = 0;
@@ -326,7 +328,7 @@ static void logs_done(struct row_index *index)
     open_leaf_vec_done(&index->open);
 }
 
-// SQLite will make the index. The leaves that are in the file become free pages.
+// Gives up the index, which SQLite then makes. The leaves in the file become free pages.
 static int index_give_up(struct row_index *index)
 {
     int r = group_log_settle(&index->leaves);
@@ -395,7 +397,7 @@ static int leaves_end(struct row_index *index, struct log_group *group, uint32_t
     return r;
 }
 
-// Begins to fill leaves with the rows of a group that come from now on.
+// Begins to fill leaves with further rows of a group.
 static int leaves_begin(struct row_index *index, struct log_group *group)
 {
     struct open_leaf open = {0};
@@ -414,7 +416,7 @@ static int leaves_begin(struct row_index *index, struct log_group *group)
     return r;
 }
 
-// Writes the full leaf of a group. Its last entry stands after it.
+// Writes the full leaf of a group, without its last entry. The log of leaves keeps this entry.
 static int leaf_put_away(struct row_index *index, struct open_leaf *open, uint32_t number)
 {
     entry_row leaf = {0};
@@ -490,16 +492,16 @@ int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
 // Groups that are written as one group are a list.
 struct group_lists {
     uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
-    uint32_t *next;  // owned: after this group
+    uint32_t *next;  // owned, by group: the next of its list, as in `first`
 };
 
 struct writing {
     struct row_index *index; // borrowed
     struct group_lists lists;
-    struct scratch rows; // of a group that must be sorted
+    struct scratch rows; // rows of a group that must be sorted
     struct btree tree;
     struct index_result result;
-    entry_row last; // entry of the group
+    entry_row last; // last entry of the group
     bool group_goes_on;
     size_t n_forget; // entries since memory was released
 };
@@ -583,7 +585,8 @@ static void row_copy(const struct writing *writing, int64_t *to, const int64_t *
     memcpy(to, from, writing->index->log.n_columns * sizeof(*to));
 }
 
-// Moves each row to its place among those before it. False: too many moves are needed.
+// Sorts the rows: moves each row to its place among the rows before it. Returns false if this would
+// need too many moves.
 static bool rows_move(const struct writing *writing, size_t n)
 {
     size_t moves_left = MOVES_BASE + MOVES_ENTRY * n;
@@ -603,7 +606,7 @@ static bool rows_move(const struct writing *writing, size_t n)
     return true;
 }
 
-// The end of the sorted run of rows that begins at `i`.
+// Returns the end of the sorted run of rows that begins at `i`.
 static size_t run_end(const struct writing *writing, size_t i, size_t n)
 {
     for (i++; i < n && !comes_before(writing->index, row_at(writing, i), row_at(writing, i - 1));)
@@ -611,8 +614,8 @@ static size_t run_end(const struct writing *writing, size_t i, size_t n)
     return i;
 }
 
-// Merges each two neighbouring runs of the rows from `from` on into the rows from `to` on. Returns
-// the number of runs that are left.
+// Merges the sorted runs of the `n` rows at `from`, two neighbouring runs at a time, into the rows
+// at `to`. Returns the number of runs that are left.
 static size_t runs_merge(const struct writing *writing, size_t from, size_t to, size_t n)
 {
     size_t n_runs = 0, end = from + n;
@@ -631,7 +634,7 @@ static size_t runs_merge(const struct writing *writing, size_t from, size_t to, 
     return n_runs;
 }
 
-// Merges the runs that the rows have already. *ret: where the sorted rows begin.
+// Sorts the rows by merging their sorted runs. Sets *ret to the index of the first sorted row.
 static int rows_merge(struct writing *writing, size_t n, size_t *ret)
 {
     size_t size = writing->index->log.n_columns * sizeof(int64_t), from = 0;
@@ -645,7 +648,7 @@ static int rows_merge(struct writing *writing, size_t n, size_t *ret)
     return 0;
 }
 
-// Adds the rows of a group, and notes if they are not in order. Returns 0 or a negative errno.
+// Adds the rows of a group. Sets *unsorted if they are not in order. Returns 0 or a negative errno.
 static int rows_take(struct writing *writing, uint32_t group, size_t *n, bool *unsorted)
 {
     const struct log_group *taken = &writing->index->log.groups[group];
@@ -691,7 +694,8 @@ static int group_write(struct writing *writing, uint32_t group)
     return r < 0 || !logged->place ? r : leaves_put(writing, group);
 }
 
-// Groups that are moved, or take others in, are sorted.
+// Moves the leaves of groups that are moved, or that get rows of other groups, into the log: these
+// groups must be sorted.
 static int moved_prepare(struct row_index *index)
 {
     CLEANUP(freep) struct map64_slot *moves = map64_sorted(&index->moved);

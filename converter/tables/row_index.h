@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An index of a table, made from its rows as they come; or a clustered table, which has no other
-// rows (see indexes.h).
+// An index of a table, built while the rows of the table arrive; or a clustered table, whose only
+// rows are the entries of the index (see indexes.h).
 #pragma once
 
 #include <stdbool.h>
@@ -35,13 +35,13 @@ struct row_index {
     struct pages *pages;         // borrowed
     const char *folder;          // borrowed; may be NULL
     struct group_log log;        // the entries that are in no leaf yet
-    struct group_log leaves;     // leaves that are in the file: page, and the entry after the leaf
-    struct open_leaf_vec open;   // owned, of the groups with a place
+    struct group_log leaves;     // leaves in the file: the page, and the entry after the leaf
+    struct open_leaf_vec open;   // owned; of the groups that fill leaves
     uint64_t n_until_reserved;   // entries whose room in the file is reserved
     uint64_t n_reserved;         // bytes of the budget
     struct map64 moved;          // groups whose rows belong to another group -> that group
     const int64_t *add;          // borrowed: shifts of the table's columns; NULL: none
-    bool given_up;               // an index with a row that is not supported: SQLite makes it
+    bool given_up;               // a row is not supported, so SQLite makes the index
     struct row_index_text texts[ROW_INDEX_TEXTS_MAX];
     size_t n_texts, last_text;
 };
@@ -56,10 +56,10 @@ int row_index_add_event(struct row_index *index, int64_t kind, int64_t ts, int64
 // Adds the row `id` of `width` cells. Returns 0 or a negative errno.
 int row_index_add(struct row_index *index, const struct cell *row, size_t width, int64_t id);
 
-// Moves the rows of a group of a clustered table, those before and after this call, to another
-// group. Returns 0 or -ENOMEM.
+// Moves all rows of a group of a clustered table to another group, also rows that are added later.
+// Returns 0 or -ENOMEM.
 int row_index_move(struct row_index *index, uint32_t from, uint32_t to);
 
-// Writes the index. 0 or a negative errno.
+// Writes the index. Returns 0 or a negative errno.
 int row_index_finish(struct row_index *index, struct index_result *ret);
 void row_index_done(struct row_index *index);

@@ -33,19 +33,20 @@ int rows_open(struct rows *rows, struct sqlite3 *handle, enum table_id table, st
 int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
                    enum table_id table, struct err *err);
 
-// Set the values of the row that rows_put() writes. Columns that are not set are NULL.
+// The functions below set the values of the row that rows_put() writes. Columns that are not set
+// are NULL.
 void rows_int(struct rows *rows, size_t column, int64_t value);
 void rows_real(struct rows *rows, size_t column, double value);
 // The text must live until rows_put(), or in a bulk until bulk_finish(). Bytes that are not UTF-8
 // become U+FFFD.
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 
-// Adds the row. Returns its id, if the table has ids. rows_error() has failures.
+// Adds the row. Returns its id, if the table has ids. rows_error() returns failures.
 int64_t rows_put(struct rows *rows);
 
 // Adds a row for each number to a table of an id and the column `column`.
 void rows_put_numbers(struct rows *rows, size_t column, const int64_t *numbers, size_t n);
 
-// The first failure, or 0.
+// Returns the first failure with text, or 0.
 int rows_error(const struct rows *rows, struct err *err);
 void rows_close(struct rows *rows); // fit for CLEANUP()

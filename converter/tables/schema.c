@@ -19,8 +19,8 @@ TABLE_LIST(DEF_COLUMNS)
 
 #define N_COLUMNS(table) ELEMENTS(columns_##table)
 
-// Each computed column makes the two counts differ. A table with hidden columns has computed
-// columns.
+// If a table has computed columns, its two counts of columns differ. A table with hidden columns
+// always has computed columns.
 #define DEF_TABLE(table, text)                                                                     \
     [TABLE_##table] = {.name = #table,                                                             \
                        .stored_name = N_COLUMNS(table) == N_COL_##table ? #table : "_" #table,     \

@@ -14,7 +14,7 @@ void schema_rows_write(struct database *db)
         struct cell *row = database_row(db, TABLE_mmsql_schema, NULL);
         if (!text->column)
             def = table_def_find(text->table);
-        // A table that is stored under another name is a view for everybody else.
+        // A table that is stored under another name is a view for users of the database.
         bool is_table = def && str_eq(def->name, def->stored_name);
         const char *key = NULL, *refers = NULL;
         if (text->column)

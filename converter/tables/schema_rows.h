@@ -5,11 +5,12 @@
 
 struct database;
 
-// A table, or with `column` one of its columns. NULL: none.
+// The text about a table, or about a column if `column` is not NULL. The other texts may be NULL.
 struct schema_text {
     const char *table, *column, *type, *unit, *doc;
 };
 extern const struct schema_text schema_texts[]; // table NULL at the end; from docs/tables.md
 
-// Writes the rows. Each database has them once; a database that is a part of another has none.
+// Writes the rows. Each database has these rows once. A database that is joined to another has no
+// such rows.
 void schema_rows_write(struct database *db);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQLite knows the stored tables of a view: it calls the authorizer for each table when a query is
-// prepared, here in a database without rows.
+// SQLite finds the stored tables of a view: when a query is prepared, here in a database without
+// rows, SQLite calls the authorizer for each table.
 #include "converter/tables/selection.h"
 
 #include <errno.h>

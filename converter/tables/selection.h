@@ -10,7 +10,7 @@
 // as a whole. Returns 0 or a negative errno with text; -EINVAL for an unknown name.
 int selection_keep(struct selection *selection, const char *names, struct err *err);
 
-// The options --no-args, --no-ftrace and --no-sched.
+// The functions below implement the options --no-args, --no-ftrace and --no-sched.
 void selection_drop_args(struct selection *selection);
 void selection_drop_ftrace(struct selection *selection);
 void selection_drop_sched(struct selection *selection);

@@ -15,7 +15,7 @@ static inline void statement_finalizep(sqlite3_stmt **statement)
     sqlite3_finalize(*statement);
 }
 
-// The text of a column; "" for NULL. Valid until the statement's next step.
+// Returns the text of a column, or "" for NULL. The text is valid until the statement's next step.
 static inline const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);
@@ -26,9 +26,9 @@ static inline const char *column_text(sqlite3_stmt *row, int column)
 // with text.
 int sql_run(struct sqlite3 *handle, const char *sql, const char *what, struct err *err);
 
-// Returns the number that `sql` returns, or `otherwise` for NULL, without a row, or if `sql` is not
-// valid (an unknown table, for example). If *ret_failure is 0, another failure (memory, reading the
-// file) sets *ret_failure to a negative errno.
+// Returns the number that `sql` returns. Returns `otherwise` if the result is NULL or has no row,
+// or if `sql` is not valid (an unknown table, for example). If *ret_failure is 0, another failure
+// (memory, reading the file) sets *ret_failure to a negative errno.
 int64_t sql_number_or_failure(struct sqlite3 *handle, const char *sql, int64_t otherwise,
                               int *ret_failure);
 

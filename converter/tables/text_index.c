@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Few texts are the names of many rows. The rows of each text wait in a log, one or two bytes a
-// row. At the end the texts are sorted, and the index is written text by text.
+// Many rows share few texts. The rows of each text wait in a log, which takes one or two bytes for
+// each row. At the end the texts are sorted, and the index is written text by text.
 //
 // SQLite makes the index if a text is too long for a page, or if the texts are so many that they
 // would take much memory. SQLite takes several times as long, and sorts in bounded memory.
@@ -40,7 +40,7 @@ static void rows_forget(struct text_index *index)
     strset_done(&index->texts);
 }
 
-// The entries are written at the end, and their room is reserved as the rows come.
+// Reserves the room of entries when their rows arrive, because the entries are written at the end.
 static int room_reserve(struct text_index *index, size_t n_bytes)
 {
     if (index->n_free < n_bytes) {
@@ -54,7 +54,7 @@ static int room_reserve(struct text_index *index, size_t n_bytes)
     return 0;
 }
 
-// *ret: the group of the text. Returns 1, 0 if the index does not take the text, or -ENOMEM.
+// Sets *ret to the group of the text. Returns 1, 0 if the index does not take the text, or -ENOMEM.
 static int group_find(struct text_index *index, const struct cell *text, uint32_t *ret)
 {
     *ret = 0;
@@ -96,7 +96,8 @@ static int entries_compare(const void *a, const void *b)
     return order ? order : (left->size > right->size) - (left->size < right->size);
 }
 
-// Returns the entries in the order of their texts, which the caller frees. NULL: memory ran out.
+// Returns the entries in the order of their texts. The caller frees the array. Returns NULL if
+// memory ran out.
 static const struct strset_entry **texts_sorted(const struct strset *texts)
 {
     const struct strset_entry **sorted = malloc((texts->n + 1) * sizeof(*sorted));

@@ -18,8 +18,8 @@ struct text_index {
     const char *folder;          // borrowed; may be NULL
     struct strset texts;         // the distinct texts
     struct group_log log;        // ids; the group is the text's id + 1, or 0 for NULL
-    uint64_t n_reserved, n_free; // bytes of the budget, and the part of them that is not used
-    int64_t shift;               // is added to each id
+    uint64_t n_reserved, n_free; // reserved bytes of the budget; the unused part of these bytes
+    int64_t shift;               // added to each id
     bool given_up;               // SQLite makes the index
 };
 

@@ -9,11 +9,11 @@
 #include "common/str.h"
 
 // Replaces bytes that are not UTF-8 by U+FFFD in `to`, which stays empty if the text is valid. The
-// kernel cuts names of tasks within a character, and paths have any bytes; readers in other
+// kernel cuts names of tasks within a character, and paths have any bytes. Readers in other
 // languages refuse a text that is not UTF-8.
 void text_mend(struct strbuf *to, const char *text, size_t size);
 
-// Most texts have no other bytes and need no mending.
+// Returns true if all bytes are ASCII, as in most texts: such a text needs no mending.
 static inline bool text_is_ascii(const void *text, size_t size)
 {
     const uint8_t *at = text;

@@ -2,7 +2,7 @@
 //
 // Row-by-row insertion by SQLite would take most of the time of a conversion. Rows of a table come
 // nearly in the order of their ids, so the table's B-tree can be written from left to right, in a
-// tenth of the time. Rows that come before their turn wait in a backlog.
+// tenth of the time. Rows that arrive before rows with smaller ids wait in a backlog.
 //
 // Invariants: writer_put() gives the batch to the thread; texts live until the batch is written.
 #include "converter/tables/writer.h"
@@ -25,7 +25,7 @@
 struct sink {
     struct btree tree;
     struct backlog backlog;
-    int64_t next; // id of the next row in turn
+    int64_t next; // id of the next row for the tree
 };
 
 struct job {
@@ -81,8 +81,9 @@ static int64_t id_shift(const struct writer *writer, enum table_id table)
     return writer->shifts ? writer->shifts->add[table][0] : 0;
 }
 
-// Rows come to the tree in the order of ids, which is nearly that of time; before, a slice comes
-// when it ends. The time is the first column after the id, whose place in a record is empty.
+// Adds a row to an index by time. Rows reach the tree in the order of ids, which is nearly the
+// order of time. Before the tree, a slice arrives when it ends. The time is the first column after
+// the id. The id is empty in a record.
 static int time_index_add(struct row_index *index, const struct record *record, int64_t id)
 {
     struct cell row[2] = {{.type = CELL_NULL}};
@@ -124,7 +125,7 @@ static int backlog_follow(struct writer *writer, enum table_id table)
     return r;
 }
 
-// The sum wraps, because numbers from the trace can have any value.
+// Shifts the numbers of a row. The sum may wrap, because numbers from the trace can have any value.
 static void row_shift(const struct writer *writer, enum table_id table, struct cell *row,
                       size_t width)
 {
@@ -159,7 +160,7 @@ static int row_write(struct writer *writer, enum table_id table, struct cell *ro
     return r == 0 && sink->backlog.n ? backlog_follow(writer, table) : r;
 }
 
-// Adds rows in turn; no row waits for them.
+// Adds rows with the next ids. No row of the backlog waits for them.
 static int numbers_write(struct writer *writer, enum table_id table, const struct batch *batch)
 {
     struct sink *sink = &writer->sinks[table];
@@ -175,7 +176,7 @@ static int cells_write(struct writer *writer, enum table_id table, struct batch 
     return r < 0 ? r : row_write(writer, table, row, width);
 }
 
-// An event of its turn becomes a record without cells.
+// Writes an event. An event with the next id becomes a record without cells.
 static int event_write(struct writer *writer, struct batch *batch, const struct event_row *event)
 {
     struct sink *sink = &writer->sinks[TABLE__arg_set];
@@ -241,7 +242,7 @@ static void *writer_run(void *userdata)
     return NULL;
 }
 
-// The thread gets the stack that it needs, which is smaller than the default.
+// Starts the thread with the stack that it needs, which is smaller than the default.
 static int thread_start(struct writer *writer)
 {
     pthread_attr_t attributes;
@@ -372,13 +373,13 @@ void writer_abandon(struct writer *writer)
     pthread_mutex_unlock(&writer->lock);
 }
 
-// Writes the waiting rows and completes the tree. *root: the page for the tree's root; 0 is
-// replaced by the number of a new page.
+// Writes the waiting rows and completes the tree. *root is the page for the tree's root. If *root
+// is 0, the root gets a new page, and *root becomes its number.
 static int sink_finish(struct writer *writer, enum table_id table, uint32_t *root)
 {
     struct sink *sink = &writer->sinks[table];
     int r = 0;
-    while (sink->backlog.n && r == 0) { // skips unused ids
+    while (sink->backlog.n && r == 0) { // skip unused ids
         sink->next++;
         r = backlog_follow(writer, table);
     }

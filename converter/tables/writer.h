@@ -19,14 +19,14 @@ struct writer;
 // (copied) is for temporary files. Returns 0 or a negative errno.
 int writer_start(int fd, const char *folder, uint32_t first_page, struct writer **ret);
 
-// Sets the shifts of all rows. Called before the first row. Borrowed.
+// Sets the shifts (borrowed) of all rows. Must be called before the first row.
 void writer_shift_ids(struct writer *writer, const struct id_shifts *shifts);
 
-// Sets the budget of the file and the temporary files. Called before the first row. Borrowed; NULL:
-// no limit.
+// Sets the budget (borrowed; NULL: no limit) of the file and the temporary files. Must be called
+// before the first row.
 void writer_budget(struct writer *writer, struct budget *budget);
 
-// Returns an empty batch, or NULL if memory is out.
+// Returns an empty batch, or NULL if memory ran out.
 struct batch *writer_batch(struct writer *writer);
 
 // Takes ownership of the batch. Waits if the queue is full. Returns 0, or the negative errno of an
@@ -46,8 +46,8 @@ struct writer_result {
     struct index_result indexes[N_INDEXES];
 };
 
-// Moves the rows of a group of a clustered table (see indexes.h), those before and after this
-// call, to another group. Returns 0 or -ENOMEM.
+// Moves all rows of a group of a clustered table (see indexes.h) to another group, also rows that
+// are added later. Returns 0 or -ENOMEM.
 int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to);
 
 // Completes the file. Returns 0 or a negative errno.
