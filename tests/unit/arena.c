@@ -6,8 +6,8 @@
 
 #include "tests/unit/unit.h"
 
-// Sizes around the block's limits, every piece filled with its own byte: no two overlap, all are
-// zeroed and aligned.
+// The sizes are those around the limits of a block. Each piece is zeroed and aligned. The test
+// fills each piece with another byte, so that an overlap shows.
 static void pieces_do_not_overlap(void **state)
 {
     (void)state;

@@ -50,7 +50,8 @@ static sqlite3 *finish(struct fixture *f)
     return database_handle(f->db);
 }
 
-// All values that SQL gives, after each other, rows separated by a line break.
+// Asserts that the rows of the query are `want`: '|' between values, "-" for NULL, a line for each
+// row.
 static void expect(sqlite3 *handle, const char *want, const char *format, ...)
 {
     char have[4096] = "", *at = have, *end = have + sizeof(have);
@@ -180,7 +181,7 @@ static void args_that_are_added_again_and_again_stay_few(void **state)
     merged_args_done(&merged);
 }
 
-// More than a row has columns for.
+// The sets have more arguments than a row has columns for.
 static void long_sets_are_whole(void **state)
 {
     enum { N = 1000 };
@@ -207,7 +208,7 @@ static void long_sets_are_whole(void **state)
            (long long)second);
 }
 
-// Kernel events, of which some lack fields, and one has a text in a number's place.
+// Some kernel events lack fields. One has a text where others have a number.
 static void events_are_sets(void **state)
 {
     struct fixture *f = *state;
@@ -224,7 +225,7 @@ static void events_are_sets(void **state)
     struct arg address = arg_uint("func", 0x1234), three = arg_uint("cpu", 3);
     ftrace_row_set(&f->rows, row, func, &address);
     ftrace_row_set(&f->rows, row, cpu, &three);
-    ftrace_row_set(&f->rows, row, ARG_SLOTS_MAX, &three); // a kind that is full: left out
+    ftrace_row_set(&f->rows, row, ARG_SLOTS_MAX, &three); // no column is left: the arg is left out
     ftrace_row_add(&f->rows, ftrace_kind_add(&f->rows, "empty", 5), 300, 0, 22);
     int64_t after = args_add(&f->args, &text, 1);
     sqlite3 *handle = finish(f);

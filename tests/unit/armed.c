@@ -25,7 +25,7 @@ static void test_armed_again_and_again(void **state)
     f->now += 10 * NSEC_PER_SEC;
     record(1, "trace");
     tell(1, SERVICE_EVENT_ENDED, 0);
-    // Named by the trigger's time; 1000001020 s after the epoch.
+    // The name has the trigger's time: 1000001020 s after the epoch.
     assert_int_equal(count_files(f->output, "one-20010909T020340Z.pftrace"), 1);
     assert_int_equal(n_live(), 0);
     pass(f, 0);
@@ -77,13 +77,13 @@ static void test_back_off(void **state)
         assert_int_equal(n_live(), 1);
     }
     assert_int_equal(delay, ARMED_DELAY_MAX);
-    // A session that lasted sets the delay back.
+    // A session that lasted for ARMED_EARLY resets the delay.
     f->now += ARMED_EARLY;
     tell(13, SERVICE_EVENT_ENDED, 0);
     pass(f, 0);
     tell(14, SERVICE_EVENT_ENDED, 0);
     pass(f, ARMED_DELAY_MIN);
-    // A reload sets the delay back as well, at once.
+    // A reload resets the delay, too, and starts the session at once.
     tell(15, SERVICE_EVENT_ENDED, 0);
     assert_int_equal(n_live(), 0);
     armed_reload(f->armed);
@@ -149,7 +149,7 @@ static void test_configs_change_and_go(void **state)
     put(f->configs, "two.cfg", CONFIG);
     arm(f);
     assert_int_equal(n_live(), 2);
-    // The session has something to write before it ends; the new one waits for that.
+    // The old session writes its data before it ends. The new session waits for this end.
     put(f->configs, "one.cfg", CONFIG "unique_session_name: \"x\"\n");
     armed_reload(f->armed);
     assert_int_equal(fake.n, 2);
@@ -210,7 +210,7 @@ static void test_places(void **state)
     f->places[2] = (struct armed_place){.path = f->configs};
     f->n_places = 3;
     put(f->configs, "one.cfg", CONFIG);
-    put(vendor, "two.cfg", CONFIG); // not asked for
+    put(vendor, "two.cfg", CONFIG); // places[0] names one.cfg only
     arm(f);
     fake.ends_at_once = true;
     assert_int_equal(n_live(), 1);

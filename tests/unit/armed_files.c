@@ -97,7 +97,7 @@ static void test_snapshots(void **state)
     assert_string_equal(f->said.text, "armed/one.cfg: snapshot: it broke\n");
     strbuf_clear(&f->said);
 
-    // The config's end waits for the snapshot.
+    // A config that is dropped ends when its snapshot is written.
     fake.ends_at_once = true;
     order_snapshot(1);
     drop(f->configs, "one.cfg");
@@ -137,7 +137,7 @@ static void test_names_of_snapshots(void **state)
     assert_true(armed_file_is_ours("one-oom_kill-20010909T020320Z.pftrace", "one-oom_kill"));
 }
 
-// Twenty snapshots by one trigger leave those of another.
+// Twenty snapshots of one trigger do not remove the snapshots of another trigger.
 static void test_bounds_of_snapshots(void **state)
 {
     struct fixture *f = *state;

@@ -43,7 +43,7 @@ static int teardown(void **state)
 
 static const struct track_spec group = {.type = "async"}, other = {.type = "other"};
 
-// A track of the model. `n_offers` counts how often it was offered to the next cookie.
+// A track of the model. `n_offers` counts how often the track was offered to the next cookie.
 struct model_track {
     int64_t cookie, end;
     uint32_t n_open, n_offers, id;

@@ -56,7 +56,8 @@ static int remove_scratch(void **state)
     return system(command);
 }
 
-// Python's output for `expression`, where z is the zip, whose checksums have been verified.
+// Verifies the checksums of the zip, and returns Python's output for `expression`, where z is the
+// zip.
 static const char *ask(const char *expression)
 {
     static char answer[16384];
@@ -263,7 +264,7 @@ static void test_full_disk(void **state)
     for (size_t i = 0; i < sizeof(noise); i++)
         noise[i] = (char)((i * 2654435761u) >> 13);
     assert_int_equal(bugreport_trace_begin(report, NULL, NULL), 0);
-    // No other descriptor is open for writing below the report's: let it be the full device.
+    // The descriptor of the report's unfinished file becomes one of /dev/full.
     char link[64], target[160];
     for (int fd = 3; fd < 64; fd++) {
         snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);

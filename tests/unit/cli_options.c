@@ -11,7 +11,7 @@
 #include "producer/ground/options.h"
 #include "tests/unit/unit.h"
 
-// Takes down "--name=value " for each; refuses the operand "bad".
+// Appends "name=value " to the strbuf `userdata`. Refuses the operand "bad".
 static int take(void *userdata, const struct cli_option *option, const char *value, struct err *err)
 {
     struct strbuf *seen = userdata;

@@ -39,7 +39,7 @@ static void what_was_added_last_counts(void **state)
     code_map_done(&map);
 }
 
-// Beside an array that has a number for each address.
+// The map is compared with an array that has a number for each address.
 static void any_ranges_are_found_as_by_a_walk(void **state)
 {
     enum { N_ADDRESSES = 200, N_RANGES = 60, N_ROUNDS = 300 };

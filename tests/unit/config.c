@@ -22,7 +22,7 @@ static void text_and_binary_are_distinguished(void **state)
 {
     (void)state;
     static const char text[] = "buffers { size_kb: 10 }\n";
-    static const char binary[] = "\x0a\x02\x08\x0a"; // the same
+    static const char binary[] = "\x0a\x02\x08\x0a"; // the config of `text`
     struct config from_text = {0}, from_binary = {0};
     struct err err = {0};
     assert_int_equal(load(text, sizeof(text) - 1, CONFIG_FORMAT_ANY, &from_text, &err), 0);
@@ -40,7 +40,7 @@ static void text_and_binary_are_distinguished(void **state)
 static void unknown_fields_of_a_binary_config_are_kept(void **state)
 {
     (void)state;
-    static const char binary[] = "\x0a\x02\x08\x0a\xc2\x3e\x01x"; // and field 1000: "x"
+    static const char binary[] = "\x0a\x02\x08\x0a\xc2\x3e\x01x"; // also field 1000: "x"
     struct config config = {0};
     assert_int_equal(load(binary, 8, CONFIG_FORMAT_ANY, &config, NULL), 0);
     assert_int_equal(config.size, 8);
@@ -93,7 +93,7 @@ static void other_bytes_are_not_a_config(void **state)
     assert_int_equal(untouched.size, 77);
 }
 
-// A stray control byte in a text is pointed at.
+// The error of a text with a stray control byte points at the byte.
 static void damaged_text_is_still_text(void **state)
 {
     (void)state;

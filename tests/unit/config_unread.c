@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fields that the service reads are listed here by hand, the others in config_unread.c. Together
-// they are all fields of the messages that make up a config, each in one list; but for the data
-// sources' own configs, which tests/e2e/test_architecture.py looks for in their code.
+// Fields that the service reads are listed here by hand, the others in config_unread.c. Each field
+// of the messages of a config is in exactly one of the lists. Fields of the data sources' own
+// configs are in neither: tests/e2e/test_architecture.py looks for these fields in the code of the
+// sources.
 #include "producer/service/config/config_unread.h"
 
 #include <stdlib.h>
@@ -79,7 +80,7 @@ static void a_source_names_a_config_that_there_is(void **state)
             &pb__data_source_config__descriptor, (*class)->config);
         assert_non_null(field);
         assert_int_equal(field->type, PROTOBUF_C_TYPE_MESSAGE);
-        assert_ptr_equal(source_class_of_config(field->name), *class); // nobody else's
+        assert_ptr_equal(source_class_of_config(field->name), *class); // only this class
         const struct config_unread *row = (*class)->unread;
         for (; row && row->field; row++)
             assert_non_null(

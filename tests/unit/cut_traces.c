@@ -108,7 +108,7 @@ static void convert(const uint8_t *bytes, size_t size, struct trace_result *resu
     input_free(input);
 }
 
-// Every row of `part` is in `whole`, at least as often.
+// Asserts that `whole` has every row of `part`, at least as often.
 static void rows_check(const struct rows *part, const struct rows *whole,
                        const struct trace_file *trace, size_t size)
 {
@@ -132,7 +132,7 @@ static size_t border_before(const struct trace_file *trace, size_t size)
     return border;
 }
 
-// At some borders of packets, from the first to the last, or at every byte.
+// Checks the trace, cut at every byte, or at some borders of packets from the first to the last.
 static void trace_check(const struct trace_file *trace, bool every_byte)
 {
     struct rows whole, part;

@@ -97,7 +97,7 @@ static void a_file_appears_only_when_finished(void **state)
     assert_int_equal(database_create(path, &err, &db), 0);
     database_row(db, TABLE_counter, NULL);
     assert_int_not_equal(access(path, F_OK), 0);
-    database_free(db); // given up: nothing stays, as teardown finds
+    database_free(db); // given up: leaves no file, as the teardown checks
 
     assert_int_equal(database_create(path, &err, &db), 0);
     assert_int_equal(database_finish(db, NULL, NULL, &err), 0);

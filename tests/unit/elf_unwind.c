@@ -37,7 +37,8 @@ static void copy_init(struct copy *copy)
         skip();
 }
 
-// Takes the tables of the bytes, up to `size`. *ret_fd has them; the caller closes it.
+// Copies the tables of an ELF file, the first `size` bytes of `copy`, into a new *ret_fd, which the
+// caller closes. Returns the result of elf_unwind_copy().
 static int take(const struct copy *copy, size_t size, struct elf_unwind *ret, int *ret_fd)
 {
     int fd = memfd_create("elf", MFD_CLOEXEC);

@@ -153,7 +153,7 @@ const Pb__TraceConfig *service_session_config(const struct service *s, uint64_t 
     return s->config.trace;
 }
 
-// The source "b" is left out.
+// All sources have started, except the source "b".
 bool service_source_has_started(const struct service *s, uint64_t session_id,
                                 const Pb__DataSourceConfig *config)
 {
@@ -272,7 +272,7 @@ Pb__TracingServiceState *service_query_state(struct service *s, bool sessions_on
         source->ds_descriptor = malloc(sizeof(*source->ds_descriptor));
         pb__data_source_descriptor__init(source->ds_descriptor);
         char name[128];
-        // Some are as large as a frame can take, one is larger.
+        // Some names are nearly as long as a frame can take, and one is longer.
         snprintf(name, sizeof(name), "a data source with quite a long name, number %zu", i);
         source->ds_descriptor->name = strdup(name);
         if (i % 1000 == 500) {

@@ -101,7 +101,7 @@ static void no_folder_is_made_through_a_link_of_another_user(void **state)
     temp_folder_remove(top);
 }
 
-// The contents of the file that open_in_root() opens for `path`, or the error.
+// Asserts that open_in_root() opens a file with the content `text`, or fails with `error`.
 static void expect_in(int root, const char *path, const char *text, int error)
 {
     char got[16] = "";
@@ -117,7 +117,8 @@ static void file_put(int root, const char *name, const char *text)
     assert_int_equal(fd_write_all(fd, text, strlen(text)), 0);
 }
 
-// From here on this process is on a kernel that lacks the call.
+// Makes the system call fail with ENOSYS until this process ends, as on a kernel that lacks the
+// call.
 static void take_away(int number)
 {
     struct sock_filter steps[] = {
@@ -304,7 +305,7 @@ int main(void)
         cmocka_unit_test(only_regular_files_are_opened),
         cmocka_unit_test(paths_through_a_descriptor_are_shown_by_name),
         cmocka_unit_test(walks_refuse_links_of_others),
-        cmocka_unit_test(roots_are_not_left), // the last: it takes a call away for good
+        cmocka_unit_test(roots_are_not_left), // the last: take_away() has no way back
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

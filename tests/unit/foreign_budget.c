@@ -75,7 +75,7 @@ static void payers_beyond_the_table_share_an_account(void **state)
     assert_int_equal(budget_take(&budget, 1u << 20, 1, 0, NULL), 0);
     assert_int_equal(budget_take(&budget, 1u << 21, 1, 0, NULL), 0);
     assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), -EDQUOT);
-    assert_int_equal(budget_take(&budget, 5, 1, 0, NULL), 0); // one that was there before
+    assert_int_equal(budget_take(&budget, 5, 1, 0, NULL), 0); // a payer that has an account
     budget_give(&budget, 9, 1);
     for (int i = 0; i < 2; i++) // in its place
         assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), 0);
@@ -95,10 +95,10 @@ static void what_was_taken_from_the_shared_account_comes_back_there(void **state
     budget_give(&budget, 9, 1);
     // Although there is a place again, the payer has its limit once, not in two accounts.
     assert_int_equal(budget_take(&budget, late, 1, 0, NULL), -EDQUOT);
-    budget_give(&budget, late + 1, 2); // holds nothing, so nothing comes back
+    budget_give(&budget, late + 1, 2); // this payer holds nothing: no change
     assert_int_equal(budget_held(&budget, late), 2);
     budget_give(&budget, late, 2);
-    assert_int_equal(budget_take(&budget, late, 2, 0, NULL), 0); // in an account of its own
+    assert_int_equal(budget_take(&budget, late, 2, 0, NULL), 0); // now in an account of its own
     assert_int_equal(budget_take(&budget, late, 1, 0, NULL), -EDQUOT);
     budget_give(&budget, late, 2);
     assert_int_equal(budget_take(&budget, late, 1, 0, NULL), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Jobs of the test's own in a forked helper: one that answers, one that never does, one that kills
-// its process.
+// Jobs of the test in a forked helper. One answers, one never answers, and one kills its process;
+// the others use time.
 #include "producer/foreign/helper.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ enum { ANSWER, HANG, DIE, COMPUTE, BLOCK, QUEUE };
 
 #define WORK_MS 100
 
-// The text, the helper's number of jobs so far, and a descriptor of its own.
+// Answers the text and the number of answers so far, and gives back the request's descriptor.
 static void answer(struct foreign_worker *worker, struct foreign_request *request,
                    struct foreign_answer *ret)
 {
@@ -66,8 +66,8 @@ static void block(struct foreign_worker *worker, struct foreign_request *request
     nanosleep(&(struct timespec){.tv_nsec = WORK_MS * NSEC_PER_MSEC}, NULL);
 }
 
-// Uses CPU for three times WORK_MS of time, whatever share it gets, and then sleeps for twice as
-// long.
+// Wants the CPU for 3 * WORK_MS of real time, whatever share of the CPU it gets, and then sleeps
+// for 2 * WORK_MS.
 static void queue(struct foreign_worker *worker, struct foreign_request *request,
                   struct foreign_answer *ret)
 {
@@ -128,7 +128,7 @@ static int ask(struct fixture *f, unsigned job, uint64_t payer, const char *text
                                 .size = strlen(text),
                                 .fd = -1,
                                 .time_max = 100 * NSEC_PER_MSEC};
-    if (job != HANG) // the machine may be busy
+    if (job != HANG) // a busy machine does not end these jobs
         asked.time_max = 60 * NSEC_PER_SEC;
     return foreign_helper_ask(f->helper, &asked, done, f, ret, err);
 }
@@ -263,7 +263,7 @@ static void the_end_of_a_call_may_free_the_helper(void **state)
     teardown(&f);
 }
 
-// Milliseconds that a job for payer 1 has cost that payer.
+// Runs a job for payer 1. Returns the milliseconds that payer 1 has paid so far.
 static uint64_t cost_ms(struct fixture *f, unsigned job)
 {
     assert_int_equal(ask(f, job, 1, "", NULL, NULL), 0);
@@ -271,7 +271,7 @@ static uint64_t cost_ms(struct fixture *f, unsigned job)
     return (FOREIGN_SHARE - foreign_time_left(f->foreign, 1)) / 1000;
 }
 
-// In a session of its own, which the kernel may weigh as a whole.
+// Computes in a session of its own, which the kernel may schedule as one group.
 static void compute_for_ever(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -280,7 +280,7 @@ static void compute_for_ever(void)
         ;
 }
 
-// One processor for the helper and three other processes that want all of it.
+// The helper shares one processor with three other processes that compute all the time.
 enum { N_OTHERS = 3 };
 struct crowd {
     cpu_set_t before;
@@ -326,7 +326,7 @@ static void waiting_for_a_processor_costs_nothing(void **state)
     teardown(&f);
 }
 
-// When the time is over the job sleeps; most of the time it has waited for a processor.
+// The job still sleeps when its time is over, but it has waited for a processor most of the time.
 static void waiting_for_a_processor_makes_nobody_late(void **state)
 {
     (void)state;

@@ -80,7 +80,7 @@ static bool encode(struct fixture *f, const void *data, size_t size)
         assert_memory_equal((f)->out, want_, sizeof(want_));                                       \
     } while (0)
 
-// The quick way writes what the plain one writes, at every border of sizes and between them.
+// quick_put_varint() and wire_put_varint() write equal bytes, at every border of sizes and between.
 static void quick_varints_are_varints(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void quick_varints_are_varints(void **state)
     }
 }
 
-// The upper bits of a time are kept from event to event: each change of theirs is noticed.
+// The plan keeps the encoded upper bits of a time from event to event, and notices each change.
 static void times_are_whole(void **state)
 {
     static const uint8_t record[] = {7, 0, 0, 0, 42, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0};
@@ -200,7 +200,7 @@ static void devices_and_texts_are_those_of_user_space(void **state)
     record[16] = 0xff;
     record[17] = 0xff;
     assert_false(encode(f, record, sizeof(record)));
-    record[18] = 0; // no bytes at all, wherever: an empty text
+    record[18] = 0; // 0 bytes at any offset: an empty text
     assert_true(encode(f, record, sizeof(record)));
     assert_int_equal(f->out_size, 19);
 }

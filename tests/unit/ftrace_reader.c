@@ -57,7 +57,7 @@ struct fixture {
     struct reader reader;
     uint8_t page[PAGE];
     size_t used;
-    // The fields that were found in the packets.
+    // Counts of the fields that look() found in the packets.
     unsigned n_bundles, n_lost, n_descriptors, n_errors, n_symbols;
     uint64_t previous_end[64];
     uint64_t times[EVENT_MAX];
@@ -84,7 +84,7 @@ static void start_page(struct fixture *f)
     f->used = 16;
 }
 
-// False: the page is full.
+// Returns false if the page is full.
 static bool add_record(struct fixture *f, const void *data, size_t size)
 {
     size_t padded = (size + 3) / 4 * 4;
@@ -448,8 +448,8 @@ static void exits_are_published(void **state)
     assert_int_equal(f->n_times, 1);
 }
 
-// Tasks that are freed are published with the boot time, whatever the clock of the events. The id
-// is new when it is seen again.
+// The end of a task's id is published with the boot time, whatever the clock of the events. After
+// the end, the id counts as new.
 static void frees_are_published(void **state)
 {
     struct fixture *f = *state;
@@ -499,7 +499,7 @@ static void names_of_functions_are_sent_once(void **state)
         parse(f, 0);
     }
     look(f);
-    // With the bundle, and once more for the case that a ring has passed over the bundle.
+    // The symbol is in the bundle, and once more in case that a ring has passed over the bundle.
     assert_int_equal(f->n_symbols, 2);
     assert_int_equal(f->n_times, 6);
     bundle_clear_state(&f->reader.bundle);
@@ -551,7 +551,8 @@ static void numbers_of_addresses_do_not_grow_for_ever(void **state)
         look(f);
         assert_true(f->n_times > 0);
     }
-    // With a bundle and beside the ring, three times: at first, and after two new beginnings.
+    // The symbol is written in a bundle and beside the ring, three times: at first, and after two
+    // new beginnings.
     assert_int_equal(f->n_symbols, 6);
 }
 

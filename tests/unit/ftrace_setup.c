@@ -168,7 +168,7 @@ static void events_are_found_by_group_name_and_pattern(void **state)
 }
 
 // sched_process_exit is switched on for the names of tasks, and has a plan only if the config
-// selects the event. sched_process_free tells the end of an id, where the kernel has the event.
+// selects the event. sched_process_free, if the kernel has the event, tells when an id ends.
 static void exits_are_added_for_their_names(void **state)
 {
     struct fixture *f = *state;
@@ -398,7 +398,7 @@ static void what_the_dead_left_is_swept(void **state)
     make_dir(f, "tracefs/instances/mmtrace-999999-5-0"); // no such process
     snprintf(name, sizeof(name), "tracefs/instances/mmtrace-%d-776-0", getpid());
     make_dir(f, name);                              // the same id, another process
-    make_dir(f, "tracefs/instances/mmtrace-notes"); // somebody's own
+    make_dir(f, "tracefs/instances/mmtrace-notes"); // another program's
     make_dir(f, "tracefs/instances/named");
     put_file(f, "tracefs/trace_clock", "boot");
     put_file(f, "tracefs/kprobe_events", "");

@@ -8,11 +8,10 @@
 
 #define HANG_AFTER (60 * NSEC_PER_SEC) // no test waits so long, unless something hangs
 
-// The grid FIRST, FIRST + period, ... up to LAST, of which only limits of FIRST and LAST are known.
+// The grid FIRST, FIRST + period, ... up to LAST. The test knows limits of FIRST and LAST only.
 struct grid_span {
     nsec_t first_min, first_max; // limits of the source's start
-    nsec_t last_min, last_max;   // all work due before last_min was done, no work due after
-                                 // last_max
+    nsec_t last_min, last_max;   // work due before last_min is done, work due after last_max is not
 };
 
 static inline uint64_t grid_points_min(const struct grid_span *span, nsec_t period)
@@ -26,7 +25,7 @@ static inline uint64_t grid_points_max(const struct grid_span *span, nsec_t peri
     return (uint64_t)((span->last_max - span->first_min) / period) + 1;
 }
 
-// Does all work that is due by now.
+// Does all work of the loop that is due now.
 static inline void run_what_is_due(struct loop *loop, struct grid_span *span)
 {
     span->last_min = nsec_now(CLOCK_BOOTTIME);

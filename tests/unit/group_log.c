@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of many groups, as many as go to the file and fewer, come back as they were added.
+// The rows of many groups come back in the order in which they were added, from memory and from the
+// file.
 #include "converter/tables/group_log.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 static int64_t value_of(uint32_t group, uint64_t i, size_t column)
 {
-    if (column == 2) // the widest steps
+    if (column == 2) // the widest differences
         return i % 2 ? INT64_MIN : INT64_MAX;
     return (int64_t)(i * 1000 + group) * (column ? -1 : 1);
 }
@@ -78,7 +79,7 @@ static void few_rows_need_no_file(void **state)
     group_log_done(&log);
 }
 
-// Chunks stay small then, and more of them go to the file.
+// With many groups the chunks stay small, and more chunks go to the file.
 static void many_large_groups_take_bounded_memory(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Groups of a hash table are those of SQLite: the same rows in the same order. A statement that is
-// not understood stays as it is.
+// GROUP BY with a hash table gives the rows of plain SQLite in the same order. A statement that
+// hash grouping does not understand stays as it is.
 #include "common/elements.h"
 #include "converter/functions/functions.h"
 #include "converter/functions/hash_groups.h"
@@ -32,7 +32,7 @@ static int setup_with_tables(void **state)
     return 0;
 }
 
-// Names of columns, then rows with the types of their values.
+// Appends the names of the columns, then the rows: the type and the text of each value.
 static void answer_add(sqlite3_stmt *statement, struct strbuf *ret)
 {
     int n = sqlite3_column_count(statement), code;
@@ -48,7 +48,8 @@ static void answer_add(sqlite3_stmt *statement, struct strbuf *ret)
         strbuf_addf(ret, "\n%s", sqlite3_errmsg(sqlite3_db_handle(statement)));
 }
 
-// Compares the answer with that of plain SQLite.
+// Compares the engine's answer with the answer of plain SQLite. `hashes`: a hash table must group
+// the rows.
 static void compare(struct fixture *f, const char *sql, bool hashes)
 {
     struct strbuf answer = {0}, plain = {0};
@@ -115,7 +116,8 @@ static void groups_are_those_of_sqlite(void **state)
         "SELECT 'it''s', count(*), NULL, 1.5 FROM rows GROUP BY name",
         "SELECT CAST(sum(v) AS TEXT), CAST(name AS BLOB) IS NULL FROM rows GROUP BY name",
         "SELECT name, count(*) FROM rows GROUP BY name ORDER BY sum(id) DESC NULLS LAST",
-        // Groups that ORDER BY leaves equal have the direction of its terms, if there are as many.
+        // SQLite sorts groups that are equal for ORDER BY in the direction of ORDER BY, if both
+        // clauses have the same number of terms.
         "SELECT name, count(*) FROM rows GROUP BY name ORDER BY count(*) > 0 DESC",
         "SELECT k, name FROM rows GROUP BY k, name ORDER BY 1 > 0, count(*) > 0 DESC LIMIT 5",
         "SELECT k, name FROM rows GROUP BY k, name ORDER BY count(*) > 0 DESC LIMIT 5",
@@ -162,7 +164,7 @@ static void other_statements_stay(void **state)
         compare(f, statements[i], false);
 }
 
-// SQLite sorts them.
+// SQLite sorts the groups if there are too many for the hash table.
 static void too_many_groups_are_sorted(void **state)
 {
     struct fixture *f = *state;
@@ -193,7 +195,7 @@ static void an_overflow_is_an_error_of_sqlite(void **state)
     fails(f, "SELECT k, sum(9223372036854775807) FROM rows GROUP BY k", "integer overflow");
 }
 
-// A view, which a database brings along, must not run SQL from texts.
+// A view of a database must not run SQL from texts.
 static void the_table_belongs_to_statements(void **state)
 {
     struct fixture *f = *state;

@@ -48,7 +48,7 @@ static void sites_count_what_comes_and_goes(void **state)
     add_alloc(&book, 2, 30, stack_b, 3);
     add_alloc(&book, 3, 100, stack_a, 3);
     add_free(&book, 1);
-    add_free(&book, 1); // known no longer
+    add_free(&book, 1); // has no entry any more
     add_free(&book, 77);
     assert_int_equal(book.sites.n, 5); // root, two in common, two leaves
     const struct book_site *a = &book.sites.items[3], *b = &book.sites.items[4];
@@ -89,7 +89,7 @@ static void the_peak_is_remembered(void **state)
     assert_int_equal(a.bytes, 100);
     assert_int_equal(a.n, 1);
     assert_int_equal(b.bytes, 50);
-    add_alloc(&book, 4, 200, stack_b, 3); // a higher one
+    add_alloc(&book, 4, 200, stack_b, 3); // a higher peak
     assert_int_equal(heap_book_at_peak(&book, &book.sites.items[3]).bytes, 0);
     assert_int_equal(heap_book_at_peak(&book, &book.sites.items[4]).bytes, 270);
     add_free(&book, 2);
@@ -99,8 +99,8 @@ static void the_peak_is_remembered(void **state)
     heap_book_done(&book);
 }
 
-// Addresses are those that calls return to; the same address means other code when other code is
-// there.
+// Frames have return addresses. After other code was loaded at an address, the address makes
+// another frame.
 static void frames_belong_to_the_code_of_their_time(void **state)
 {
     (void)state;
@@ -126,8 +126,8 @@ static void frames_belong_to_the_code_of_their_time(void **state)
     heap_book_done(&book);
 }
 
-// Objects that are reported again are there again, others are not. A further report changes
-// nothing.
+// After HEAP_OBJECTS, only objects that are reported again have code. A second report of an object
+// changes nothing.
 static void code_is_known_again(void **state)
 {
     (void)state;
@@ -183,7 +183,7 @@ static void samples_that_died_unseen_are_freed(void **state)
     assert_int_equal(n, 10000);
     assert_int_equal(book.total, 50000);
     assert_int_equal(book.sites.items[3].n_frees, 5000);
-    add_free(&book, 1); // its record, late
+    add_free(&book, 1); // the record of its free comes late
     add_free(&book, 2);
     assert_int_equal(book.total, 49990);
     n = 0;
@@ -193,7 +193,7 @@ static void samples_that_died_unseen_are_freed(void **state)
     heap_book_done(&book);
 }
 
-// A process that tells of many heaps gets no more of the recorder's memory than another.
+// A process with many heaps gets no more of the recorder's memory than a process with one heap.
 static void heaps_share_what_there_is_room_for(void **state)
 {
     (void)state;

@@ -77,7 +77,7 @@ static void release(struct fixture *f)
     loop_free(f->loop);
 }
 
-// This process is a stranger's, by the folder that stands for /proc.
+// Makes this process a stranger's in the folder that stands for /proc.
 static void become_strangers(const struct fixture *f)
 {
     char path[64];
@@ -100,7 +100,7 @@ static void remove_strangers(const struct fixture *f)
     rmdir(f->folder);
 }
 
-// Comes `n` times, each time until the recorder has hung up.
+// Connects `n` times. Each connection lasts until the recorder hangs up.
 static void come(struct fixture *f, unsigned n)
 {
     struct sockaddr_un address;
@@ -123,7 +123,7 @@ static void one_user_comes_no_more_often_than_the_limit(void **state)
     make(&f);
     become_strangers(&f);
     come(&f, N_COMING);
-    // One more if a minute went by.
+    // One more visit is possible if a minute passes.
     assert_in_range(f.n_asked, BURST, BURST + 1);
     assert_non_null(strstr(f.said, "the limit of 1 visits a minute of one user is reached"));
     release(&f);

@@ -69,7 +69,8 @@ static bool read_one(struct ring_record *ret)
     return ring_reader_next(&reader, 1, false, ret);
 }
 
-// Through many laps, with records of all lengths, so that gaps of all lengths are passed over.
+// The ring wraps around many times. The records have all lengths, so that the reader passes over
+// gaps of all lengths.
 static void records_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -158,7 +159,8 @@ static void records_of_an_ended_process_are_not_waited_for(void **state)
     assert_int_equal(record.address, 2);
 }
 
-// A record whose size is not known ends the profile of a client that lives.
+// The reader cannot pass over a record of unknown size: the profile ends, although the client
+// lives.
 static void a_hole_cannot_be_passed(void **state)
 {
     (void)state;
@@ -214,14 +216,14 @@ static void nonsense_is_seen(void **state)
     check_nonsense(HEAP_RECORD_DONE | 64, 77, 0);
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_OBJECT, 0);
     check_nonsense(HEAP_RECORD_DONE | 24, HEAP_HEAP, 0);
-    // Sizes that no record has, of a kind that has any size.
+    // HEAP_OBJECTS accepts any valid size; these sizes are invalid for every kind.
     check_nonsense(HEAP_RECORD_DONE | 0, HEAP_OBJECTS, 0);
     check_nonsense(HEAP_RECORD_DONE | 17, HEAP_OBJECTS, 0);
     check_nonsense(HEAP_RECORD_DONE | 4104, HEAP_OBJECTS, 0); // more than was written
 }
 
-// A whole record of `size` bytes, as it stands in `bytes`, is read as a record of its kind, or ends
-// the profile.
+// Puts the `size` bytes of a whole record into a new ring. Asserts that the reader reads the record
+// if `is_good`, and ends the profile if not.
 static void check_record(const void *bytes, size_t size, bool is_good)
 {
     struct ring_record record;
@@ -308,7 +310,7 @@ static void empty_lists_of_arenas_and_mappings_are_records(void **state)
     check_record(&objects, sizeof(objects), true);
 }
 
-// The time is that of the first look at an unfinished record, not the time of the machine's clock.
+// The patience with an unfinished record begins when the reader first sees the record.
 static void patience_begins_with_the_first_look(void **state)
 {
     (void)state;
@@ -396,7 +398,8 @@ static uint32_t shift_of(struct ring_options options)
     return header.table_shift;
 }
 
-// A sixteenth of the shortest interval, or a 64th of 64 KiB and more; within 2^4 and 2^22.
+// A step is a sixteenth of the shortest interval, or a 64th from 64 KiB on. Steps are between 2^4
+// and 2^22.
 static void the_table_has_steps_of_the_shortest_interval(void **state)
 {
     (void)state;
@@ -514,7 +517,7 @@ static void put_objects(size_t size)
     ring_commit(record);
 }
 
-// Room is given back in 32nds of the ring, and all of it when there is nothing more to read.
+// The reader gives room back in 32nds of the ring, and all room when the ring is empty.
 static void room_is_given_back_in_parts(void **state)
 {
     (void)state;
@@ -566,7 +569,7 @@ static void a_hole_at_the_end_is_one_lost_record(void **state)
     assert_false(heap_is_stopped(reader.header));
 }
 
-// The client's position is believed within the ring only.
+// A position of the client beyond the ring counts as the end of the ring.
 static void no_more_than_the_ring_is_used(void **state)
 {
     (void)state;
@@ -593,7 +596,7 @@ static void a_record_over_the_end_is_malformed(void **state)
     assert_true(reader.corrupted);
     assert_true(heap_is_stopped(reader.header)); // the client ends
     atomic_store(&head->word, HEAP_RECORD_DONE | 16);
-    assert_false(read_one(&record)); // and nothing of it is believed any more
+    assert_false(read_one(&record)); // the reader reads nothing more
 }
 
 static void records_have_a_largest_size(void **state)
@@ -631,7 +634,7 @@ static void a_client_is_stopped_by_its_memory(void **state)
 }
 
 // Runs as a process of its own: makes three rings, gives back the middle one, sends the numbers of
-// their descriptors, and waits to be killed.
+// all three descriptors, and waits to be killed.
 static void be_a_recorder(int pipe_fd)
 {
     struct ring_options options = {.bytes = RING_BYTES, .interval_bytes = 4096};
@@ -683,7 +686,7 @@ static void the_kernel_stops_the_client_of_a_recorder_that_is_killed(void **stat
     assert_true(heap_is_stopped(headers[2]));
     for (int i = 0; i < 3; i++)
         munmap(headers[i], HEAP_HEADER_BYTES);
-    assert_false(heap_is_stopped(reader.header)); // of this process, which goes on
+    assert_false(heap_is_stopped(reader.header)); // this process's ring goes on
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_ring, free_ring)

@@ -13,7 +13,7 @@ struct estimate {
     uint64_t bytes, n_samples;
 };
 
-// Samples as the hooks do.
+// Samples `n` allocations of `size` bytes as the hooks do.
 static struct estimate allocate(uint64_t interval, uint64_t size, uint64_t n, uint64_t seed)
 {
     struct sampler sampler;
@@ -31,8 +31,8 @@ static struct estimate allocate(uint64_t interval, uint64_t size, uint64_t n, ui
     return estimate;
 }
 
-// A binomial number of points: the standard deviation of the bytes is at most interval *
-// sqrt(points). Most of these bounds are far below 1 %.
+// The number of sampled points is binomial, so the standard deviation of the bytes is at most
+// interval * sqrt(points). Most bounds are far below 1 %.
 static void estimates_are_unbiased(void **state)
 {
     (void)state;

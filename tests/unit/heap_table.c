@@ -99,7 +99,7 @@ static void check_range(uint64_t mask, uint64_t start, uint64_t size, uint64_t n
     assert_int_equal(n_removed, n);
 }
 
-// Small ranges are looked for stretch by stretch, large ones slot by slot.
+// table_remove_range() searches small ranges stretch by stretch, and large ranges slot by slot.
 static void remove_ranges(uint32_t shift)
 {
     const uint64_t masks[] = {0, HEAP_KEY(3, 0)};

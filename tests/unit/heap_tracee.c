@@ -64,7 +64,7 @@ static void end(pid_t child)
     waitpid(child, NULL, __WALL);
 }
 
-// How often the child, stopped again and again, was in a sequence.
+// Stops the child again and again. Returns how often the child was in a sequence.
 static int count(pid_t child)
 {
     sigset_t children;

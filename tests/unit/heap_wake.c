@@ -57,7 +57,7 @@ static bool begin_jail(int written_fd)
 
 static struct sigaction dormant_handler = {.sa_handler = take_nothing};
 
-// A child that has mapped `mark` and a handler for the default signal.
+// Starts a child that has mapped `mark` and has a handler for the default signal.
 static pid_t start_dormant(const char *mark, bool jailed)
 {
     int fds[2];
@@ -80,7 +80,7 @@ static pid_t start_dormant(const char *mark, bool jailed)
     return pid;
 }
 
-// A child that the recorder can wake.
+// Starts a child that the recorder can wake.
 static pid_t start_dormant_now(bool jailed)
 {
     char mark[32];
@@ -146,7 +146,7 @@ static void begin(struct recorder *r, pid_t pid)
     assert_int_equal(heap_wake_begin(&env, pid, note, &r->answers, &r->wake, NULL), 0);
 }
 
-// The first answer.
+// Asserts that the first answer is `result`.
 static void expect(struct recorder *r, pid_t pid, int result)
 {
     begin(r, pid);
@@ -221,7 +221,7 @@ static size_t n_summons(void)
     return n;
 }
 
-// In each state that the process may be in.
+// A summons is freed in each state that its process may be in.
 static void nothing_is_left_of_one_that_is_freed(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void nothing_is_left_of_one_that_is_freed(void **state)
             loop_run_once(r.loop, NSEC_PER_SEC); // the helper has started
         else if (i > 1)
             run_until(r.loop, &r.answers, 1);
-        if (i == 3) { // its helper dies before it
+        if (i == 3) { // the helper is settled before the summons is freed
             foreign_helper_settle(r.helper, NSEC_MAX);
             r.wake = heap_wake_free(r.wake);
             foreign_helper_settle(r.helper, NSEC_MAX);
@@ -259,7 +259,7 @@ static void send_late(struct foreign_worker *worker, struct foreign_request *req
     __atomic_add_fetch(n_sent, 1, __ATOMIC_SEQ_CST);
 }
 
-// The process has its time from the moment when the signal is sent.
+// The time of the process to answer begins when the signal is sent.
 static void a_signal_that_is_sent_late_has_its_time(void **state)
 {
     (void)state;
@@ -283,7 +283,8 @@ static void a_signal_that_is_sent_late_has_its_time(void **state)
     teardown(&r);
 }
 
-// Copies a file of the process below `folder`. `uid_line` replaces the file's own; NULL: none does.
+// Copies a file of the process below `folder`. `uid_line` replaces the line of the file; NULL: the
+// copy is equal.
 static void put_copy(const char *folder, pid_t pid, const char *file, const char *uid_line)
 {
     static char text[1 << 18];
@@ -305,7 +306,8 @@ static void put_copy(const char *folder, pid_t pid, const char *file, const char
     temp_file_write(folder, name, text, size);
 }
 
-// Sends the signal by a copy of the process's files: they are about a moment that has passed.
+// Runs the job that sends the signal on a copy of the process's files. The copy is about an earlier
+// moment.
 static int send_to(pid_t pid, const char *uid_line)
 {
     char folder[TEMP_FOLDER_MAX], task[64];
@@ -335,9 +337,9 @@ static void a_program_of_another_user_meanwhile_gets_no_signal(void **state)
     end(pid);
 }
 
-static int come_fds[2]; // what the child says, and hears
+static int come_fds[2]; // from the child, and to the child
 
-// A handler that does as the library: connects to the socket that the signal's value names.
+// A handler that connects to the socket that the signal's value names, as the library does.
 static void come(int number, siginfo_t *info, void *context)
 {
     static const char *const folders[HEAP_SUMMONS_N_FOLDERS] = HEAP_SUMMONS_FOLDERS;

@@ -7,8 +7,8 @@
 
 #include "tests/unit/database_fixture.h"
 
-// A group has leaves in the file when a row comes that belongs before them. `give_up`: the last row
-// has no number for the group, so that SQLite makes the index.
+// A group has leaves in the file when a row comes that belongs before them. With `give_up`, the
+// group of the last row is not a number, so that SQLite makes the index.
 static void late_rows_are_sorted_into_leaves(void **state)
 {
     (void)state;
@@ -40,7 +40,7 @@ static void late_rows_are_sorted_into_leaves(void **state)
         }
 }
 
-// Rows of every kind of value, of which one comes late, and groups that move.
+// The rows have values of every kind. In the first two databases a row comes late, or groups move.
 static void leaves_of_clustered_tables_are_sorted_again(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void leaves_of_clustered_tables_are_sorted_again(void **state)
     }
 }
 
-// More groups than may fill leaves.
+// There are more groups than the index fills leaves for.
 static void many_groups_are_whole(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void event_add(struct database *db, const struct event_layout *layout, in
 
 #define EVENT(message) event_add(db, &layout, 100, message, sizeof(message) - 1)
 
-// Messages as the kernel's events have them, and every unusual kind.
+// The messages are as those of kernel events, or unusual in one way each.
 static void events_are_rows(void **state)
 {
     (void)state;

@@ -10,7 +10,7 @@
 #include "protos/fields.h"
 #include "tests/unit/unit.h"
 
-#define CHUNK_BYTES ((size_t)64 << 10) // of the reader: sizes around a multiple are the bounds
+#define CHUNK_BYTES ((size_t)64 << 10) // the reader's chunk: multiples are bounds
 #define BYTES_MAX   (3 * CHUNK_BYTES)
 
 // Returns the result of inflating `size` bytes of `data` with the limit `max`. *ret_size: the

@@ -27,7 +27,7 @@ static void kinds_come_from_the_schema(void **state)
     assert_int_equal(field_kind_of(packet_kind, PB_TracePacket_page_residency) >= KIND_SHAPES, 1);
     assert_int_equal(field_kind_of(event, PB_GpuTrackEvent_gpu_correlation) >= KIND_SHAPES, 1);
     assert_int_equal(field_kind_of(KIND_FLAT, 1), KIND_PLAIN);
-    // The number after the last one of a message: a sanitizer sees a look beyond the list.
+    // The field number after the last one of a message: a sanitizer notices a read beyond the list.
     uint32_t n_kinds = message_shapes[event - KIND_SHAPES].n_kinds;
     assert_int_equal(field_kind_of(event, n_kinds), KIND_PLAIN);
 }
@@ -39,7 +39,7 @@ static void nested_messages_are_looked_into(void **state)
     assert_true(intact("\x0a\x02\x08\x05", 4, tree));         // processes { pid: 5 }
     assert_false(intact("\x0a\x01\x08", 3, tree));            // the pid is cut
     assert_false(intact("\x0a\x03\x1a\x05\x61", 5, tree));    // a text longer than its message
-    assert_true(intact("\x7a\x01\x08", 3, tree));             // a field that nobody knows
+    assert_true(intact("\x7a\x01\x08", 3, tree));             // an unknown field
     assert_true(intact("\x0b\x08\x05\x0c\x0a\x00", 6, tree)); // a group
     assert_false(intact("\x0b\x08\x05", 3, tree));            // a group without an end
 }

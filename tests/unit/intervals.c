@@ -28,13 +28,13 @@ static void test_merging(void **state)
     (void)state;
     assert_int_equal(intervals_sum(&intervals), 0);
     add(&intervals, 100, 120);
-    add(&intervals, 130, 140); // exactly the gap: one
+    add(&intervals, 130, 140); // exactly the gap after the first: joined
     is(&intervals, 1, (struct interval[]){{100, 140}});
     add(&intervals, 151, 160);
     add(&intervals, 300, 300);
     is(&intervals, 3, (struct interval[]){{100, 140}, {151, 160}, {300, 300}});
     assert_int_equal(intervals_sum(&intervals), 49);
-    add(&intervals, 141, 142); // between two: all three are one
+    add(&intervals, 141, 142); // between two intervals: joins all three
     is(&intervals, 2, (struct interval[]){{100, 160}, {300, 300}});
     add(&intervals, 110, 115); // inside
     is(&intervals, 2, (struct interval[]){{100, 160}, {300, 300}});
@@ -99,7 +99,7 @@ static void test_near(void **state)
     assert_false(intervals_are_near(&intervals, 311, 400, 0));
 }
 
-// Each span is found again among many, much faster than by a walk through all of them.
+// Each of many spans is found again, much faster than by a walk through all spans.
 static void test_many(void **state)
 {
     enum { N = 1000000 };

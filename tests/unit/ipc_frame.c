@@ -26,7 +26,7 @@ static void put(struct ipc_inbox *inbox, const void *bytes, size_t size)
     }
 }
 
-// Frames of "a", nothing, and "bcd", cut in two anywhere.
+// A stream of three frames, with the messages "a", nothing and "bcd", is cut in two at each place.
 static void frames_survive_every_split(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void a_frame_too_long_is_not_added(void **state)
     text[IPC_FRAME_MAX] = '\0';
     Pb__IPCFrame frame = error_frame(&error, text);
     assert_int_equal(ipc_outbox_add(&outbox, &frame), -EMSGSIZE);
-    // 4 of length, 2 of request id, 4 around the error, 4 around its text
+    // Less 14 bytes: 4 for the length, 2 for the request id, 4 around the error, 4 around its text.
     text[IPC_FRAME_MAX - 14] = '\0';
     assert_int_equal(ipc_outbox_add(&outbox, &frame), 0);
     assert_int_equal(ipc_outbox_size(&outbox), IPC_FRAME_MAX);

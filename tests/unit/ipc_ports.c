@@ -113,7 +113,7 @@ static int call(struct ipc_client *client, uint32_t method, const void *request,
     return ipc_client_call(client, method, request, -1, TIMEOUT, ret_reply, NULL);
 }
 
-// Calls a method whose reply says nothing.
+// Calls a method whose reply is an empty message.
 static int simple(struct ipc_client *client, uint32_t method, const void *request)
 {
     return call(client, method, request, NULL);
@@ -144,7 +144,7 @@ static uint64_t enable_config(struct ipc_client *client, Pb__TraceConfig *config
     Pb__TraceConfig__DataSource *sources[] = {&items[0], &items[1]};
     buffer.has_size_kb = true;
     buffer.size_kb = 64;
-    source_configs[0].name = "b"; // the fake leaves it out
+    source_configs[0].name = "b"; // the fake service does not start "b"
     source_configs[1].name = "a";
     for (size_t i = 0; i < ELEMENTS(items); i++)
         items[i].config = &source_configs[i];
@@ -167,7 +167,7 @@ static uint64_t enable(struct ipc_client *client, const char *name)
     return enable_config(client, &config, -1);
 }
 
-// Waits for the end of tracing; `error` is what it must say.
+// Waits for the end of tracing, and asserts that the reply has `error`.
 static void expect_end(struct ipc_client *client, uint64_t id, const char *error)
 {
     struct ipc_reply reply;
@@ -230,7 +230,8 @@ static void a_session_lives_and_ends(void **state)
     assert_int_equal(ipc_client_receive(client, id, 0, &reply, NULL), -ETIMEDOUT);
     assert_int_equal(simple(client, IPC_CONSUMER_DISABLE_TRACING, &disable_request), 0);
     expect_end(client, id, NULL);
-    // Asked again, the first stream ends; asked for nothing, the second one too.
+    // A second request ends the first stream. The second stream ends, too, as it asks for no
+    // events.
     uint64_t second;
     observe.n_events_to_observe = 0;
     ipc_client_send(client, IPC_CONSUMER_OBSERVE_EVENTS, &observe.base, -1, &second, NULL);
@@ -347,7 +348,7 @@ static void packets_of_any_size_come_through(void **state)
     enable(client, NULL);
     assert_int_equal(ipc_client_read_buffers(client, TIMEOUT, check_packet, &n, NULL), 0);
     assert_int_equal(n, FAKE_N_PACKETS);
-    // Freed in the middle, the stream ends in order.
+    // A session that is freed in the middle of a stream ends the stream in order.
     Pb__ReadBuffersRequest read = PB__READ_BUFFERS_REQUEST__INIT;
     uint64_t stream;
     ipc_client_send(client, IPC_CONSUMER_READ_BUFFERS, &read.base, -1, &stream, NULL);
@@ -409,7 +410,7 @@ static void clone_call(struct ipc_client *client, const Pb__CloneSessionRequest 
     protobuf_c_message_free_unpacked(reply, NULL);
 }
 
-// Asks for a copy in a file, then for something that has an answer at once.
+// Asks for a copy in a file, then for the capabilities, which have an answer at once.
 static uint64_t ask_for_file(struct ipc_client *client)
 {
     Pb__CloneSessionRequest request = PB__CLONE_SESSION_REQUEST__INIT;
@@ -485,7 +486,7 @@ static void questions_are_answered(void **state)
     Pb__TracingServiceState *whole = NULL;
     assert_int_equal(ipc_client_query_state(client, false, TIMEOUT, &whole, NULL), 0);
     assert_string_equal(whole->tracing_service_version, "made up");
-    assert_int_equal(whole->n_data_sources, FAKE_N_SOURCES - 1); // one fits into no frame
+    assert_int_equal(whole->n_data_sources, FAKE_N_SOURCES - 1); // one is too large
     assert_int_equal(strlen(whole->data_sources[500]->ds_descriptor->name), 120000);
     assert_non_null(strstr(whole->data_sources[FAKE_N_SOURCES - 2]->ds_descriptor->name, "2999"));
     pb__tracing_service_state__free_unpacked(whole, NULL);
@@ -540,7 +541,7 @@ static void a_trace_is_saved_for_old_clients(void **state)
     service.written_result = -ENOSPC;
     assert_int_equal(save(client, text, sizeof(text)), 0);
     assert_string_equal(text, "the disk is full");
-    rmdir(folder); // nothing else is left there
+    rmdir(folder); // fails if a file is left there
     f.consumers.save_folder = "/proc/nowhere";
     assert_int_equal(save(client, text, sizeof(text)), 0);
     assert_non_null(strstr(text, "/proc/nowhere"));
@@ -594,8 +595,8 @@ static void producers_activate_triggers(void **state)
     diary_becomes("one by probe of 1;two by probe of 1;");
 }
 
-// A data source's program is made of instructions that contain instructions. `bytes` has room for 8
-// bytes a level.
+// Writes a RegisterDataSourceRequest, whose program has instructions inside of instructions, to the
+// end of `bytes`. `room`: the size of `bytes`, 8 for each level. Returns the offset of the message.
 static size_t nest_instructions(uint8_t *bytes, size_t room, size_t n_levels)
 {
     size_t start = room;

@@ -25,7 +25,7 @@ struct fixture {
     struct ipc_server *server;
     struct ipc_port port;
     size_t n_open, n_calls, n_fds;
-    char text[512]; // what was complained of last
+    char text[512]; // the last complaint in the log
     struct log log;
 };
 
@@ -250,7 +250,7 @@ static void unknown_services_and_methods_get_an_error(void **state)
         assert_false(reply->msg_invoke_method_reply->success);
         pb__ipcframe__free_unpacked(reply, NULL);
     }
-    // A frame without a message, and one with a reply in it.
+    // A frame without a message gets an error, too.
     assert_int_equal(send(fd, "\2\0\0\0\x10\x07", 6, 0), 6);
     Pb__IPCFrame *reply = next_frame(f, fd);
     assert_int_equal(reply->request_id, 7);
@@ -382,7 +382,7 @@ static void descriptors_reach_their_method_and_no_other(void **state)
     run_for(f, 5 * NSEC_PER_MSEC);
     assert_int_equal(f->n_fds, 2);
     assert_int_equal(count_fds(), before);
-    // A half frame's descriptor goes with its peer.
+    // The descriptor of half a frame is closed with its peer.
     send_with_fds(fd, bytes, 3, 2);
     run_for(f, 5 * NSEC_PER_MSEC);
     close(fd);
@@ -415,7 +415,7 @@ static void who_never_reads_waits_and_is_hung_up_on(void **state)
     uint8_t bytes[128];
     size_t size = make_invoke(bytes, 1, 1, IPC_CONSUMER_READ_BUFFERS, false);
     assert_int_equal(send(fd, bytes, size, 0), size);
-    // Requests pile up after the stream, in the socket and not here.
+    // Requests after the stream wait in the socket, not in the server.
     size = make_invoke(bytes, 2, 1, IPC_CONSUMER_ENABLE_TRACING, false);
     while (send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size)
         loop_run_once(f->loop, 0);
@@ -486,7 +486,7 @@ static void tiny_frames_do_not_starve_others(void **state)
     close(other);
 }
 
-// Connects `n` times to an abstract socket, by and by; returns how many stay.
+// Clients connect 25 * 200 times to an abstract socket. At most 40 are connected at a time.
 static void thousands_of_connections_leave_room_for_others(void **state)
 {
     struct fixture *f = *state;
@@ -616,17 +616,17 @@ static void the_client_library_speaks_the_same(void **state)
     close(stop_pipe[1]);
 }
 
-// Many uids at a port where anybody may come, and then one of them at another port.
+// Many uids connect to the port of producers, and then one uid to another port.
 static void producers_leave_connections_to_others(void **state)
 {
     enum { FIRST_UID = 40000, N_TRIED = 24 };
     struct fixture *f = *state;
-    static struct ipc_port producers, others; // until the server is gone
+    static struct ipc_port producers, others; // the server uses them until its end
     int fds[N_TRIED + 1][2], n_in = 0;
     producers = others = f->port;
     producers.takes_fds = others.takes_fds = false;
     for (int i = 0; i <= N_TRIED; i++) {
-        if (seteuid(FIRST_UID + (uid_t)i) < 0) // whom the socket then names
+        if (seteuid(FIRST_UID + (uid_t)i) < 0) // the owner of the socket pair
             skip_because("needs root");
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds[i]),
                          0);
@@ -652,7 +652,7 @@ static void count_fork(void)
     n_forks++;
 }
 
-// On a kernel that lets descriptors in.
+// The kernel lets descriptors of a refused connection in, so a process closes them.
 static void refused_connections_cost_their_user_a_few_processes(void **state)
 {
     enum { STRANGER = 40000, N_TRIED = 300, PROCESSES_MAX = 4 };

@@ -71,7 +71,7 @@ static void sizes_have_one_chance(void **state)
 static void intervals(void **state)
 {
     (void)state;
-    // One in `rate`, of the smallest objects.
+    // The VM reports at least one of `rate` objects of the smallest size, and not many more.
     for (uint32_t rate = 2; rate < 1 << 24; rate *= 2) {
         double chance = -expm1(-16.0 / draw_interval(rate, 16));
         assert_true(chance * rate >= 1 && chance * rate < 1.1);

@@ -85,7 +85,7 @@ static void lines_are_as_documented(void **state)
                         "0x18]\n+1,m7?()V\n+2,m8?()V\n=3,0;2;1\n3\n3\n+4,m9?()V\n=5,0;2;4\n5\n"
                         "=6,0\n6\n");
     assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -EIO);
-    // A callback that comes late keeps nothing.
+    // A callback after the end of the log keeps nothing.
     assert_false(sample_log_knows(log, sample.thread));
     assert_int_equal(intern(log, "late"), 0);
 }
@@ -153,7 +153,7 @@ static void names_without_end_are_forgotten(void **state)
         assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), 0);
     }
     assert_int_equal(n_named, 1);
-    sample.size_bytes = 1; // a stack that is new
+    sample.size_bytes = 1; // a new stack
     assert_int_equal(sample_log_add(log, &sample, name, &n_named, &key), -ESTALE);
     again.thread = intern(log, "main");
     again.type = intern(log, "La; file: a");

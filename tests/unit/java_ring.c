@@ -87,7 +87,7 @@ static void samples_and_frees_arrive(void **state)
     assert_true(first > 0);
     assert_true(trace_ring_add(ring, stack_b, 3, 700, name, &n_names) > first);
     assert_true(trace_ring_add(ring, stack_a, 3, 5000, name, &n_names) > 0);
-    assert_int_equal(n_names, 4); // each method once
+    assert_int_equal(n_names, 4); // each method is named once
     trace_ring_free(ring, first);
     trace_ring_free(ring, first); // known no longer
     heap_client_look(client, NSEC_MAX);
@@ -126,7 +126,7 @@ static void numbers_of_former_profiles_mean_nothing(void **state)
     heap_client_free(client);
 }
 
-// Nobody reads: what finds no room is counted, and nothing waits.
+// Nobody reads the ring: samples without room are counted, and no call waits.
 static void a_full_ring_loses_samples(void **state)
 {
     (void)state;
@@ -145,7 +145,7 @@ static void a_full_ring_loses_samples(void **state)
         trace_ring_free(ring, first + i);
     assert_int_equal(heap_client_lost(client), n_lost);
     heap_client_look(client, NSEC_MAX);
-    // Frees that were lost are seen in the table.
+    // The reader sees frees whose records were lost in the table.
     heap_client_end(client, false, NSEC_MAX);
     assert_int_equal(client->heaps[HEAP_JAVA]->n_samples, n);
     assert_int_equal(client->heaps[HEAP_JAVA]->book.total, 0);

@@ -15,7 +15,7 @@
 #include "converter/tables/rows.h"
 #include "tests/unit/unit.h"
 
-// Numbers that look like ids and are none of ours: the kernel's, and the trace's own.
+// Returns whether a column that looks like an id has a number of the kernel or of the trace.
 static bool is_outside(const char *column)
 {
     static const char *const outside[] = {"pid",

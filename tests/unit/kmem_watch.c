@@ -143,22 +143,25 @@ static void test_parse(void **state)
     struct trace_line line;
     const nsec_t at = 6592385189000;
     (void)state;
-    // A task's name that looks like a time does not count where the time cannot be.
+    // A part of a task's name that looks like a time does not count: the time is outside of the
+    // limits.
     assert_true(kmem_watch_parse(text, sizeof(text) - 1, at - 5, at + 5, &line));
     assert_int_equal(line.time, at);
     assert_true(text_eq(line.event, TEXT("mm_compaction_begin")));
     assert_true(text_eq(line.task, TEXT("9.100000: x: y-1")));
     assert_true(text_eq(line.arguments, TEXT(" zone_start=0x1")));
-    // The text has whole microseconds: the time of an event may seem to be before the watch.
+    // The text has whole microseconds, so an event may seem to be earlier than the start of the
+    // watch.
     assert_true(kmem_watch_parse(text, sizeof(text) - 1, at + 999, at + 2000, &line));
     assert_int_equal(line.time, at + 999);
     assert_false(kmem_watch_parse(text, sizeof(text) - 1, at + 2000, at + 3000, &line));
-    for (size_t n = 0; n < 80; n++) { // cut anywhere
+    for (size_t n = 0; n < 80; n++) { // cut at each place
         char *copy = memcpy(test_malloc(n + 1), text, n);
         kmem_watch_parse(copy, n, 0, NSEC_MAX, &line);
         test_free(copy);
     }
-    // In a name at its place, not even a time that fits counts.
+    // A task's name that has its usual place is not read as a time, even if the time is within the
+    // limits.
     static const char named[] =
         "    5.000000: x:-78      [000] .....     5.000100: mm_compaction_begin: a";
     assert_true(kmem_watch_parse(named, sizeof(named) - 1, 0, NSEC_MAX, &line));
@@ -230,7 +233,7 @@ static void test_hit_and_rest(void **state)
     assert_int_equal(first_of(f, "events/vmscan/wake/enable"), '0');
 }
 
-// The rest doubles as long as an hour has other hits, up to its bound.
+// The rest doubles with each further hit of the last hour, up to the longest rest.
 static void test_rest_doubles(void **state)
 {
     struct fixture *f = *state;
@@ -248,7 +251,8 @@ static void test_rest_doubles(void **state)
         assert_true(rested >= rests[i] - 20 * NSEC_PER_MSEC);
         assert_true(i > 0 || rested < 2 * REST || rested > 5 * REST); // unless the machine is slow
     }
-    // Told by others: the watch rests until that time; an earlier time does not shorten the rest.
+    // kmem_watch_rest_until() lets the watch rest until a time. An earlier time does not shorten
+    // the rest.
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     kmem_watch_rest_until(f->watch, now + 50 * NSEC_PER_MSEC);
     kmem_watch_rest_until(f->watch, now);
@@ -281,7 +285,7 @@ static void check(struct fixture *f, const char *event, const char *hint)
 static void test_names_of_events(void **state)
 {
     struct fixture *f = *state;
-    check(f, "any/thing", NULL); // the kernel shows none
+    check(f, "any/thing", NULL); // tracefs has no list of events yet
     put(f, "tracefs/available_events",
         "oom:mark_victim\nvmscan:mm_vmscan_direct_reclaim_begin\n"
         "vmscan:mm_vmscan_memcg_reclaim_begin\ncompaction:mm_compaction_begin\n");

@@ -84,7 +84,7 @@ static struct output open_output(void)
     return open_output_of(1 << 20);
 }
 
-// The times of the events that were written, in order of writing; how many.
+// Sets `ret` to the times of the written events, in order of writing. Returns their number.
 static size_t times_written(struct output *output, uint64_t *ret, size_t n_max)
 {
     struct packet_view view;
@@ -154,9 +154,9 @@ static void ends_before_the_first_begin_are_kept(void **state)
     struct lost_events *lost = make();
     struct output output = open_output();
     uint64_t times[16];
-    // When the loss began, two begins of task 1 had no end yet, and none of task 2. Task 3 has
-    // moved: the events of its new processor come first. The ends at 100, 110 and 130 are kept; the
-    // other ends belong to lost begins.
+    // When the loss began, two begins of task 1 had no end yet; task 2 had no such begin. Task 3
+    // has moved: the events of its new processor come first. The ends at 100, 110 and 130 are kept;
+    // the other ends belong to lost begins.
     LOSE(lost, 0, {100, 1, END}, {105, 2, BEGIN}, {110, 1, END}, {120, 1, BEGIN}, {125, 1, END},
          {127, 2, END});
     LOSE(lost, 1, {150, 3, BEGIN}, {160, 3, END});
@@ -165,14 +165,14 @@ static void ends_before_the_first_begin_are_kept(void **state)
     assert_int_equal(times_written(&output, times, 16), 3);
     assert_int_equal(times[0] + times[1], 210);
     assert_int_equal(times[2], 130);
-    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // once
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 0); // only once
     LOSE(lost, 0, {200, 1, END}, {210, 4, END});
-    assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // of a task that is new
+    assert_int_equal(lost_events_write_ends(lost, &output.writer), 1); // the end of task 4
     // Events that were written are not in the sums.
     size_t n;
     lost_events_write_sums(lost, &output.writer);
     assert_int_equal(sum_of(output.buffer, "events", &n), 11 - 4);
-    assert_int_equal(n, 3); // tasks: all that task 4 had was written
+    assert_int_equal(n, 3); // tasks 1 to 3: the only event of task 4 was written
     assert_int_equal(sum_of(output.buffer, "reclaim_end", &n), 8 - 4);
     lost_events_free(lost);
     packet_buffer_free(output.buffer);
@@ -202,7 +202,7 @@ static void sums_of_more_tasks_than_are_counted_separately(void **state)
     packet_buffer_free(output.buffer);
 }
 
-// A small buffer has room for few sums: the tasks that lost the most keep theirs, however many
+// A small buffer has room for few sums: the tasks that lost the most keep their sums, also if many
 // tasks lost more than the average.
 static void a_small_buffer_keeps_the_largest_sums(void **state)
 {
@@ -231,7 +231,7 @@ static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *pac
     lost_events_add(userdata, packet, size);
 }
 
-// The room for the sums pushes out packets of tasks whose sums were just put together.
+// To make room for the sums, the ring passes over packets of tasks whose sums are already made.
 static void the_sums_are_the_number_of_lost_events(void **state)
 {
     (void)state;

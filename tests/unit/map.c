@@ -38,8 +38,8 @@ static void set_replaces_and_get_or_add_does_not(void **state)
     map64_done(&map);
 }
 
-// Random insertions and removals of few keys, so that runs collide and wrap around the table's end,
-// against a plain array.
+// Random insertions and removals are compared with a plain array. The keys are few, so that runs
+// collide and wrap around the end of the table.
 static void behaves_like_an_array(void **state)
 {
     (void)state;

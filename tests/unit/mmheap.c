@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of heaps that programs link, without anybody who reads it.
+// The table of heaps that programs link, without a reader of the table.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void there_is_always_one(void **state)
     assert_int_equal(mmheap_registry_here.n_heaps, 63);
 }
 
-// The thread that was at the table when the process forked is not in the child.
+// A thread that holds the table's lock during a fork does not exist in the child.
 static void a_child_does_not_wait_for_threads_of_its_parent(void **state)
 {
     (void)state;

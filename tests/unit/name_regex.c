@@ -37,7 +37,8 @@ static void refused(const char *pattern, const char *why)
         fail_msg("%.40s: %s", pattern, err.text);
 }
 
-// Each would take regcomp() or regexec() seconds, gigabytes, or the whole stack.
+// With each of these patterns, regcomp() or regexec() would take seconds, gigabytes or the whole
+// stack.
 static void harmful_ones_are_refused(void **state)
 {
     (void)state;

@@ -44,7 +44,7 @@ struct model_list {
 struct model {
     struct model_list ring, kept;
     uint64_t n_overwritten;
-    size_t asked_bytes[MODEL_MAX]; // by packet id, with header: what a filler may come to
+    size_t asked_bytes[MODEL_MAX]; // by packet id, with header: the largest size of a filler
 };
 
 static void list_push(struct model_list *list, struct model_packet packet)
@@ -102,7 +102,8 @@ static size_t model_ring_bytes(const struct model *model)
     return bytes;
 }
 
-// A filler was made for a packet that is younger than the oldest one in the ring.
+// Returns the largest size of a filler: the filler was made for a packet that is younger than the
+// oldest packet in the ring.
 static size_t model_filler_max(struct model *model, uint32_t id, size_t bytes)
 {
     size_t most = model->asked_bytes[id] = bytes;
@@ -142,7 +143,7 @@ static uint32_t first_id_in_ring(const struct packet_buffer *buffer, size_t n_ke
     return id;
 }
 
-// Lets the model give up as many packets as the buffer did; returns how many.
+// Lets the model give up the packets that the buffer gave up. Returns their number.
 static size_t model_follow(struct model *model, const struct packet_buffer *buffer)
 {
     struct packet_buffer_stats stats;
@@ -174,7 +175,7 @@ static void assert_same(const struct model *model, const struct packet_buffer *b
     assert_int_equal(stats.retained_dropped, 0);
 }
 
-// A copy gives what the model holds, in the same order, and nothing else.
+// Asserts that a copy has exactly the packets of the model, in order.
 static void assert_copy(const struct model *model, const struct packet_buffer *buffer)
 {
     struct packet_buffer *copy;
@@ -206,7 +207,7 @@ static uint32_t random_size(uint64_t *seed, size_t capacity)
 {
     uint32_t kind = random_below(seed, 40);
     if (kind == 0)
-        return 4 + random_below(seed, (uint32_t)capacity + 100); // up to too large
+        return 4 + random_below(seed, (uint32_t)capacity + 100); // some are too large
     return 4 + random_below(seed, kind < 8 ? (uint32_t)capacity / 4 : 120);
 }
 
@@ -298,7 +299,7 @@ static bool put(struct packet_buffer *buffer, uint32_t id, size_t size, enum pac
     return true;
 }
 
-// Asserts the ids that come next, ended by UINT32_MAX, and takes them away.
+// Consumes packets, and asserts that their ids are `ids`, up to UINT32_MAX.
 static void take_ids(struct packet_buffer *buffer, const uint32_t *ids)
 {
     struct packet_view view;
@@ -442,8 +443,8 @@ static void too_large_is_refused(void **state)
     assert_non_null(strstr(err.text, "too small"));
 }
 
-// A ring is written to and read during a walk over it. Each packet that was there at the start and
-// still is there comes exactly once and in order, also if the packet moved out of the ring.
+// A ring is written to and read during a walk over it. The walk finds each packet of its start that
+// is not consumed, exactly once and in order, also if the packet moved out of the ring.
 static void walk_survives_writing(void **state)
 {
     (void)state;
@@ -482,8 +483,8 @@ static void walk_survives_writing(void **state)
     }
 }
 
-// Packets of one key replace each other for a long time, next to some that stay: the store holds
-// what the model holds and only loses the oldest, when it is really full.
+// Packets of one key replace each other for a long time, beside packets that stay. The store has
+// the packets of the model. The store loses only the oldest packets, and only when it is full.
 static void store_equals_model(void **state)
 {
     (void)state;
@@ -560,7 +561,7 @@ static void walk_survives_compaction(void **state)
         assert_true(retained_store_next(store, &cursor, &view));
         memcpy(&seen, view.data, sizeof(seen));
         assert_int_equal(seen, next);
-        take(store, id++, next + 1, 20); // leaves the walk: younger than its end
+        take(store, id++, next + 1, 20); // leaves the walk: becomes younger than its end
         for (int i = 0; i < 20; i++)
             take(store, id++, 100, 600);
     }
@@ -578,7 +579,7 @@ static size_t resident_pages(void)
     return resident;
 }
 
-// Packets that are superseded again and again take no more memory than those that are there at a
+// Packets that replace each other take no more memory than the packets that the store has at a
 // time.
 static void store_with_little_stays_little(void **state)
 {
@@ -614,7 +615,8 @@ static void put_numbered(struct packet_buffer *buffer, uint32_t id, size_t size,
     packet_buffer_commit(buffer, size, &meta);
 }
 
-// A walk, a copy and reading must find the same packets.
+// Reads all packets, and returns the number of their numbers in `ret`. Asserts that a walk, a copy
+// and reading find the same packets.
 static size_t read_numbers(struct packet_buffer *buffer, uint32_t *ret, size_t n_max)
 {
     struct packet_buffer *copy;
@@ -639,8 +641,8 @@ static size_t read_numbers(struct packet_buffer *buffer, uint32_t *ret, size_t n
     return n;
 }
 
-// A flood leaves its beginning and its end, without a hole in either; what lay between is counted,
-// with the events in it. A name that the flood passed over is there, too.
+// A flood leaves its beginning and its end, both without a hole. The buffer counts the packets
+// between them, and the events of these packets. A name that the flood passed over stays, too.
 static void both_ends_are_kept(void **state)
 {
     (void)state;
@@ -705,7 +707,7 @@ static void both_ends_without_a_flood(void **state)
     assert_int_equal(packet_buffer_new_both_ends(8192, 100, &buffer, NULL), -EINVAL);
 }
 
-// Memory that was taken beforehand is not taken again when it is written to.
+// packet_buffer_touch() makes memory of the buffer resident, once.
 static void touched_memory_is_there(void **state)
 {
     (void)state;
@@ -714,7 +716,7 @@ static void touched_memory_is_there(void **state)
     assert_int_equal(packet_buffer_new_both_ends(4 << 20, 1 << 20, &buffer, NULL), 0);
     size_t before = resident_pages();
     size_t touched = packet_buffer_touch(buffer, 3 << 20);
-    if (touched) { // the kernel can
+    if (touched) { // 0: not possible with this kernel
         assert_int_equal(touched, 3 << 20);
         assert_in_range(resident_pages() - before, (3 << 20) / page - 16, (3 << 20) / page + 64);
     }

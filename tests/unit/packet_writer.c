@@ -15,7 +15,7 @@ static struct packet_buffer *make_buffer(enum packet_buffer_policy policy)
     return buffer;
 }
 
-// A field of the oldest packet; its size, if it is not a number.
+// Returns a field of the oldest packet: a number, or the size of other fields.
 static uint64_t field_of(struct packet_buffer *buffer, uint32_t number)
 {
     struct packet_view view;
@@ -151,8 +151,8 @@ static void cancelled_packets_leave_their_flags(void **state)
     packet_buffer_free(buffer);
 }
 
-// Whatever else is lost, to the ring and to the limit of the store, readers find the state's
-// beginning, and find it first.
+// The beginning of the state is the first packet for readers, although the ring and the store's
+// limit lose other packets.
 static void beginning_of_the_state_is_never_lost(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void beginning_of_the_state_is_never_lost(void **state)
         packet_buffer_get_stats(buffer, &stats);
     }
     assert_int_equal(field_of(buffer, PB_TracePacket_sequence_flags), 1);
-    // The next one takes its place.
+    // The beginning of the next state replaces this one.
     packet_writer_clear_state(&writer);
     for (int i = 0; i < 1000; i++)
         write_packet(&writer, 0);

@@ -22,7 +22,7 @@ static void runs_come_back_as_they_were(void **state)
     assert_int_equal(page_runs_read(bytes, wire_size(&w), 0, &back), 0);
     assert_true(page_ranges_equal(&ranges, &back));
 
-    // In parts that hold what fits.
+    // The runs are written in parts.
     page_ranges_clear(&back);
     size_t n_parts = 0;
     for (size_t first = 0; first < ranges.n; n_parts++) {

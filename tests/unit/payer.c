@@ -20,7 +20,7 @@ static void nobody_pays_for_a_process_that_is_gone(void **state)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_int_equal(foreign_client_payer("/proc", pid, stranger), stranger);
     assert_int_equal(foreign_client_payer("/proc", 0, stranger), stranger);
-    // Another process has the pid by now.
+    // The pid belongs to a process of another user by now.
     assert_int_equal(foreign_client_payer("/proc", getpid(), stranger), stranger);
     assert_int_equal(foreign_client_payer("/proc", getpid(), geteuid()), geteuid());
     assert_int_equal(foreign_client_payer("/proc", 1, 0), 0);

@@ -29,7 +29,8 @@ static void release(Pbtest__Everything *message)
     pbtest__everything__free_unpacked(message, NULL);
 }
 
-// Returns `text` as it is printed. The result must parse into the same bytes again.
+// Parses `text`. Asserts that the message prints as `want`, and that `want` parses into the same
+// bytes.
 static void check_prints(const char *text, size_t size, const char *want)
 {
     Pbtest__Everything *message = NULL;
@@ -540,8 +541,8 @@ static void everything_that_is_long_still_fits(void **state)
     strbuf_done(&whole);
 }
 
-// Every beginning of a text with everything in it: parsed or refused, never half of both (the
-// sanitizers watch for leaks and worse).
+// Each beginning of a text that has all forms is either parsed in full or refused. The sanitizers
+// notice leaks and wrong reads.
 static void every_beginning_of_a_text(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory runs out at every place where pbtext asks for some: the result is -ENOMEM or a complete
-// message, never a part of one. Linked with --wrap, so that the allocator can be told when to fail;
-// the sanitizers watch that nothing is lost.
+// Memory runs out at each allocation of pbtext: the result is -ENOMEM or a complete message, never
+// a part. The program is linked with --wrap, so that the test chooses the allocation that fails.
+// The sanitizers notice leaks.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

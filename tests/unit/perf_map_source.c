@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process 77 that knows itself as 5, in a made-up /proc; its map grows, is replaced, is somebody
-// else's.
+// The process 77 of a made-up /proc has the id 5 in its own namespace. Its map grows, is replaced,
+// or belongs to another user.
 #include <sys/time.h>
 
 #include "common/cleanup.h"
@@ -193,7 +193,7 @@ static void places_of_android_are_known(void **state)
     }
 }
 
-// A link, a folder, a file that is older than the process.
+// The source reads no link, no folder, and no file that is older than the process.
 static void what_is_not_the_process_s_is_not_read(void **state)
 {
     (void)state;
@@ -244,7 +244,7 @@ static void a_map_has_a_limit(void **state)
     fixture_done(&f);
 }
 
-// The process belongs to a user who has a limit.
+// The process belongs to a user with a budget.
 static void a_process_that_replaces_its_map_fills_neither_log_nor_trace(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void profiled_processes_are_meant_without_a_config(void **state)
     fixture_done(&f);
 }
 
-// The helper reads one piece of the last question, and fails at the next one.
+// The helper's job answers the first request that is marked as the last, and fails from then on.
 static void read_one_last_piece(struct foreign_worker *worker, struct foreign_request *request,
                                 struct foreign_answer *ret)
 {
@@ -401,7 +401,7 @@ static void read_late(struct foreign_worker *worker, struct foreign_request *req
     perf_map_read_job(worker, request, ret);
 }
 
-// The process ends while the helper has a request from before the end.
+// The process ends while a request of the source is at the helper.
 static void a_last_line_is_read_after_the_end(void **state)
 {
     (void)state;
@@ -447,7 +447,7 @@ static void a_process_that_may_not_be_looked_at_is_reported(void **state)
     fixture_done(&f);
 }
 
-// A user who may not trace the process does not get its map, and hears so.
+// A user who may not trace the process does not get its map. A message says so.
 static void a_requester_who_may_not_trace_is_reported(void **state)
 {
     (void)state;

@@ -104,7 +104,7 @@ static void a_copied_stack_has_its_used_part(void **state)
     add(&made, 1);
     add(&made, 2);
     add(&made, 3);
-    add(&made, 16); // of these used
+    add(&made, 16); // bytes of the stack that are used
     size_t size = end(&made);
     assert_true(perf_record_read(&layout, made.words, size, &record));
     assert_int_equal(record.sample.registers[1], 0x22);
@@ -233,7 +233,7 @@ static void rings_are_read_in_the_order_of_time(void **state)
         assert_int_equal(ring->record.sample.chain[1], 0x1010);
     }
     perf_rings_end(&rings);
-    assert_int_equal(n, 5); // the last one waits for the next round
+    assert_int_equal(n, 5); // the last record waits for the next round
     perf_rings_begin(&rings, &plain);
     struct perf_ring *last = perf_rings_next(&rings, &plain, 100);
     assert_non_null(last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine of PerfettoSQL on an empty database: what statements and macros become, and the places
-// that errors name.
+// The engine of PerfettoSQL on an empty database: the results of statements and macros, and the
+// places that errors name.
 #include "converter/perfetto_sql/engine.h"
 
 #include <errno.h>
@@ -49,7 +49,8 @@ static void macros_expand_in_macros(void **state)
     is(f, "SELECT none!(), none!( )", "7|7 ");
     is(f, "SELECT 1 != (2), 'twice!(3)', \"twice!(1)\" FROM (SELECT 5 AS \"twice!(1)\")",
        "1|twice!(3)|5 ");
-    // An argument is one of the caller, also if it has the name of another.
+    // `$a` and `$b` are the caller's arguments, although the called macro has arguments of these
+    // names.
     is(f,
        "CREATE PERFETTO MACRO swap(a Expr, b Expr) RETURNS Expr AS pair!($b, $a);"
        "SELECT swap!(1, 2)",
@@ -128,7 +129,7 @@ static void calls_that_cannot_be(void **state)
     is(f, "SELECT one!(1)", "1 "); // the engine goes on
 }
 
-// Each macro calls the one before twice: a short statement, and 2^30 calls.
+// Each macro calls the macro before it twice: a short statement makes 2^30 calls.
 static void calls_that_multiply(void **state)
 {
     struct fixture *f = *state;
@@ -166,7 +167,7 @@ static void errors_name_their_place(void **state)
        "  in macro outer!, called here:\n"
        "  line 1, column 8: SELECT outer!(1)\n"
        "                           ^");
-    // An argument stands where it was written.
+    // An error in an argument has the place where the argument was written.
     is(f, "CREATE PERFETTO MACRO good(x Expr) RETURNS Expr AS $x; SELECT good!(bad)",
        "no such column: bad\n"
        "  line 1, column 69: CREATE PERFETTO MACRO good(x Expr) RETURNS Expr AS $x; SELECT "
@@ -354,7 +355,7 @@ static void internal_tables_come_without_a_library_where_one_is_named(void **sta
           "have that table");
 }
 
-// With memory that runs out at every place, the engine says that it did or answers in full.
+// Memory runs out at each allocation: the engine reports this error, or answers in full.
 static void memory_runs_out(void **state)
 {
     struct fixture *f = *state;

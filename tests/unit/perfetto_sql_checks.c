@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Refusals of PerfettoSQL: types, names that are taken, changes of tables; and where an error is
-// that comes while a statement runs.
+// Refusals of PerfettoSQL: types, names that are taken, changes of tables; and the place of an
+// error of a statement that runs.
 #include "common/elements.h"
 #include "converter/functions/functions.h"
 #include "tests/unit/failing_memory.h"
@@ -62,7 +62,7 @@ static void numbers_of_a_column_become_real(void **state)
        "1.0|0.5 2.5|1.25 ");
     is(f, "CREATE PERFETTO TABLE d(b LONG, a DOUBLE) AS SELECT 3 AS a, 3 AS b; SELECT a, b FROM d",
        "3.0|3 ");
-    // SQLite declares a column of integers here.
+    // SQLite would declare the column as integer.
     is(f,
        "CREATE PERFETTO TABLE c(a DOUBLE) AS SELECT CAST(x AS INTEGER) AS a FROM (SELECT '7' AS x);"
        "SELECT a, a / 2 FROM c",
@@ -181,7 +181,7 @@ static void tables_are_not_changed(void **state)
        "SELECT x FROM p",
        "1 2 ");
     is(f, "DROP TABLE t; CREATE TABLE t(a); INSERT INTO t VALUES(7); SELECT a FROM t", "7 ");
-    // Values of a column that anybody may fill are looked at.
+    // The engine checks each value of a table that CREATE TABLE made.
     fails(f,
           "CREATE TABLE q(x INT); INSERT INTO q VALUES(1), ('a'); CREATE PERFETTO TABLE r AS "
           "SELECT x FROM q",
@@ -335,7 +335,7 @@ static void kept_results_need_no_stack(void **state)
           "EXPERIMENTAL_MEMOIZE: there is no function text with one argument, which is a LONG");
 }
 
-// With memory that runs out at every place, the engine says that it did or answers in full.
+// Memory runs out at each allocation: the engine reports this error, or answers in full.
 static void memory_runs_out(void **state)
 {
     struct fixture *f = *state;

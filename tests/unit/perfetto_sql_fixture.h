@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The engine of PerfettoSQL on an empty database, and what it answers.
+// The engine of PerfettoSQL on an empty database, and its answers.
 #pragma once
 
 #include <errno.h>
@@ -40,7 +40,8 @@ static inline int teardown(void **state)
     return 0;
 }
 
-// Appends the rows, each with '|' between its values and a blank after. False: a step failed.
+// Appends the rows to f->answer: '|' between values, a blank after each row. Returns false if a
+// step failed.
 static inline bool rows_add(struct fixture *f, sqlite3_stmt *statement)
 {
     int code;
@@ -55,7 +56,7 @@ static inline bool rows_add(struct fixture *f, sqlite3_stmt *statement)
     return code == SQLITE_DONE;
 }
 
-// Returns the rows of all statements, or the error.
+// Returns the rows of all statements, or the error. The text is valid until the next call.
 static inline const char *ask(struct fixture *f, const char *sql)
 {
     strbuf_clear(&f->answer);
@@ -79,7 +80,8 @@ static inline const char *ask(struct fixture *f, const char *sql)
 
 #define is(f, sql, wanted) assert_string_equal(ask(f, sql), wanted)
 
-// The first line of the error; the lines after it have the place.
+// Asserts that `sql` fails, and that `wanted` is the first line of the error. The other lines have
+// the place.
 static inline void fails(struct fixture *f, const char *sql, const char *wanted)
 {
     char line[256] = "";

@@ -36,7 +36,7 @@ static void read_ahead_is_one_read(void **state)
     CLEANUP(evidence_done) struct evidence evidence = {0};
     assert_int_equal(evidence_new(64, &evidence), 0);
     evidence_went(&evidence, 0, 0, 64);
-    // Folios of 4, 4, 8 and, as far as can be told, 8 pages.
+    // Folios of 4, 4, 8 and at least 8 pages.
     static const uint64_t folios[] = {0, 4, 8, 16};
     for (unsigned i = 0; i < 4; i++)
         evidence_added(&evidence, SEC + 500 * i, folios[i]);
@@ -69,8 +69,8 @@ static void faults_one_after_the_other_are_reads_of_their_own(void **state)
     assert_float_equal(evidence.n_reads, 8, 1e-9);
 }
 
-// Pages 0..9 come back all the time, soon; 10..19 seldom, and late; 20..29 stay; 30..39 go for
-// ever.
+// Pages 0..9 go often and come back soon, 10..19 go seldom and come back late, 20..29 stay, and
+// 30..39 go for ever.
 static void feed_a_mixture(struct evidence *evidence)
 {
     assert_int_equal(evidence_new(50, evidence), 0);
@@ -104,14 +104,14 @@ static void the_most_worthy_are_chosen(void **state)
     assert_int_equal(sum.n_read_back, 200);
     assert_float_equal(sum.reads, 200, 1e-3);
 
-    // Never more than asked for, and never pages that went and were not missed.
+    // The choice has at most `n` pages, and no page that went and was not read again.
     for (uint64_t n = 0; n < 60; n++) {
         assert_int_equal(choice_make(&evidence, n, &chosen), 0);
         assert_true(page_ranges_count(&chosen) <= n);
         vec_foreach(&chosen, range)
             assert_true(range->end <= 30);
     }
-    assert_int_equal(chosen.items[chosen.n - 1].end, 30); // what stays is taken last
+    assert_int_equal(chosen.items[chosen.n - 1].end, 30); // pages that stay are chosen last
 }
 
 // A page that is gone nearly all the time and came back once is worth less than its room, if other

@@ -110,7 +110,7 @@ static void changes_are_found(void **state)
     assert_int_equal(list_source_check(&source, &index, "l", "a", 0, &err), 0);
     assert_int_equal(list_source_check(&source, &index, "l", "a", 5, &err), 1);
     assert_string_equal(err.text, "l names 5 bytes beyond the end of a");
-    // A second one of the name, in another place, does no harm.
+    // A second entry with the name, in another place, does no harm.
     ADD(&index, .name = "first", .offset = 30000, .size_bytes = 1, .crc32 = 1);
     assert_int_equal(list_source_check(&source, &index, "l", "a", 0, &err), 0);
     index.entries.items[0].crc32 = 9;
@@ -122,7 +122,7 @@ static void changes_are_found(void **state)
     assert_string_equal(err.hint, "2 of 3 entries differ");
 }
 
-// A source that is nothing but the data of one entry.
+// Reads from a source that consists of the data of one entry. `userdata`: a strbuf.
 static int bytes_read(void *userdata, uint64_t offset, void *ret, size_t size)
 {
     const struct strbuf *bytes = userdata;
@@ -198,7 +198,7 @@ static void lists_inside_are_whole_or_refused(void **state)
     assert_int_equal(unpack(&data, 8, 0, 0, max, &got), -EBADMSG);
 }
 
-// The parts that a pinconfig picks of each entry of a zip.
+// Adds the parts that a pinconfig picks of each entry of a zip to `ret`.
 static void pick(const struct zipindex *zip, const char *text, size_t size, struct coverages *ret)
 {
     struct pinconfig config = {0};
@@ -224,7 +224,7 @@ static uint32_t draw(uint32_t *state, uint32_t n)
     return (*state >> 8) % n;
 }
 
-// Short names of few letters, so that many contain others.
+// Makes entries with short names of few letters, so that many names contain others.
 static void make_names(struct zipindex *zip, uint32_t *seed)
 {
     uint64_t offset = 30;
@@ -298,7 +298,7 @@ static void names_that_cannot_be_said_are_counted(void **state)
         struct page_ranges nothing = {0};
         assert_int_equal(coverages_add(&had, &part, i == 3 || i == 5 ? &nothing : NULL), 0);
     }
-    // Two have newlines, one of which contains x; two have quotes and blanks; x is there twice.
+    // Five names are left out: two have newlines, two have quotes and blanks, and x is there twice.
     assert_int_equal(emit_pinconfig(&zip, &had, "a.zip", &text, &n_left_out, &first, &err), 0);
     assert_int_equal(n_left_out, 5);
     assert_string_equal(first, "a?b");

@@ -24,8 +24,8 @@ static void begin_ended(struct source_fixture *f, struct setup *setup, char trac
     setup->process_stats.record_thread_names = 1;
 }
 
-// A task that is gone has the name of its exit, whether the exit is read before the task is looked
-// up or later. The last exit of an id counts.
+// A task that is gone has the name of its exit, also if the exit is read after the task is looked
+// up. The last exit of an id counts.
 static void ended_tasks_have_the_names_of_their_exits(void **state)
 {
     (void)state;
@@ -86,7 +86,7 @@ static void ended_tasks_have_the_kernels_names(void **state)
     f.class->stop(f.source);
     assert_process(&f, 1001, "filler 1001");
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 998, name, sizeof(name)), 1);
-    assert_string_equal(name, ""); // there, but nobody knows its name
+    assert_string_equal(name, ""); // the task is there, without a name
     fixture_done(&f);
 }
 
@@ -139,7 +139,7 @@ static void an_ended_thread_has_its_process(void **state)
     fixture_done(&f);
 }
 
-// More tasks may end at once than can wait for their exits: none is left out.
+// More tasks end at once than can wait for their exits: no task is left out.
 static void many_tasks_may_end_at_once(void **state)
 {
     (void)state;
@@ -164,7 +164,8 @@ static void many_tasks_may_end_at_once(void **state)
     fixture_done(&f);
 }
 
-// An id may be used again. A task whose name nobody knows leaves the name of the task before it.
+// An id may be used again. A task without a known name does not replace the name of the task before
+// it.
 static void a_task_without_a_name_replaces_no_name(void **state)
 {
     (void)state;
@@ -246,8 +247,8 @@ static void assert_lives(const struct source_fixture *f, int id, const char *exp
     assert_string_equal(found, expected);
 }
 
-// Tasks that are gone before they are looked up, one after another with the same id. The end of an
-// id may be read before the id is seen, or later.
+// Tasks that are gone before they are looked up, one after another with the same id. The source may
+// read the end of an id before it sees the id, or later.
 static void owners_of_an_id_are_distinguished(void **state)
 {
     (void)state;
@@ -266,7 +267,7 @@ static void owners_of_an_id_are_distinguished(void **state)
     assert_lives(&f, 999, "first - ");
     exit_of(&f, 999, "second");
     free_of(&f, 999);
-    free_of(&f, 998); // nobody has seen this one
+    free_of(&f, 998); // an id that was not published
     pid_feed_publish(&f.pids, 999);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_lives(&f, 999, "first - second - ");
@@ -286,8 +287,9 @@ static void owners_of_an_id_are_distinguished(void **state)
     fixture_done(&f);
 }
 
-// A recorder that is late names a task by the list before the task's exit is read. The end of the
-// id stands before such a name. The end is left out unless the exit gives another name.
+// A late recorder takes the name of a task from saved_cmdlines before it reads the task's exit. The
+// end of the id then has an earlier time than the name. The source writes the end only if the exit
+// gives another name.
 static void late_ends_leave_no_task_without_a_name(void **state)
 {
     (void)state;
@@ -362,7 +364,7 @@ static void owners_of_a_living_id_are_distinguished(void **state)
     fixture_done(&f);
 }
 
-// A poll may notice the next owner before the end of the last one is read.
+// A poll may notice the next owner of an id before the end of the owner before is read.
 static void polled_owners_are_distinguished(void **state)
 {
     (void)state;

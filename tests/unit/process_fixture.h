@@ -6,7 +6,7 @@
 #include "producer/sources/process_stats/internal.h"
 #include "tests/unit/source_fixture.h"
 
-// A process of the made-up /proc. `comm` NULL: none.
+// A process or a thread of the made-up /proc.
 struct fake {
     int pid, tgid, ppid;
     const char *comm;
@@ -62,8 +62,8 @@ static inline void write_thread(const struct source_fixture *f, int tid, int tgi
         .pid = tid, .tgid = tgid, .ppid = 1, .comm = comm, .n_threads = 2, .rss_kb = 1};
     snprintf(dir, sizeof(dir), "proc/%d/task/%d", tgid, tid);
     write_fake(f, &fake, dir);
-    // Reachable under its own id too, though the directory of processes does not list it; the fake
-    // one does, and the source must see by Tgid that it is not a process.
+    // The kernel has /proc/TID for a thread, too, but does not list it. The fake /proc lists it, so
+    // the source must see by Tgid that it is not a process.
     snprintf(dir, sizeof(dir), "proc/%d", tid);
     write_fake(f, &fake, dir);
 }
@@ -76,7 +76,7 @@ static inline void remove_tree(const struct source_fixture *f, const char *path)
 }
 
 // Sets `ret` to the latest name that the trace gives to a process (field: processes) or thread
-// (threads). Returns how often it was named.
+// (threads). Returns the number of names in the trace.
 static inline unsigned name_in_trace(const struct source_fixture *f, uint32_t list, int id,
                                      char *ret, size_t size)
 {
@@ -116,7 +116,8 @@ static inline void assert_thread(const struct source_fixture *f, int tid, const 
     assert_string_equal(found, name);
 }
 
-// How often counter `field` of `pid` is in the trace; its last value.
+// Sets *ret to the last value of counter `field` of `pid`. Returns the number of values in the
+// trace.
 static inline unsigned counter_in_trace(const struct source_fixture *f, int pid, uint32_t field,
                                         int64_t *ret)
 {

@@ -186,7 +186,7 @@ static void reused_pid_is_another_process(void **state)
     write_process(&f, other, "other", 5);
     struct err err = {0};
     assert_int_equal(f.class->open(&f.env, &setup.config, &f.source, &err), 0);
-    // No descriptors to keep files open: the start time has to tell.
+    // Without descriptors for open files, the source knows a new process by its start time.
     ((struct process_stats *)f.source)->n_fds_max = 0;
     assert_int_equal(f.class->start(f.source, &err), 0);
     fixture_run(&f, 12 * NSEC_PER_MSEC);
@@ -244,7 +244,7 @@ static void names_outlive_the_ring(void **state)
     for (int pid = 100; pid < 150; pid++)
         assert_process(&f, pid, "a longer name");
     assert_thread(&f, 1000, "worker");
-    // A process that has ended is named as long as the ring holds what it did, then no more.
+    // The name of an ended process stays as long as the ring has packets about the process.
     remove_tree(&f, "proc/100");
     remove_tree(&f, "proc/1000");
     run_until_wraps(&f, stats.wraps + 3, &stats);
@@ -339,8 +339,8 @@ static void names_of_the_dead_are_given_up(void **state)
     for (int pid = 100; pid <= 300; pid += 100)
         pid_feed_publish(&f.pids, pid + 1);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
-    // As ftrace tells of an end: changed, then seen in the same event. First a process with its
-    // thread, then a thread alone.
+    // An exit in ftrace: the id is forgotten, then published by the same event. First a process
+    // ends with its thread, then a thread alone.
     static const int dead[] = {101, 100, 201};
     for (size_t i = 0; i < 3; i++) {
         char path[32];
@@ -354,7 +354,7 @@ static void names_of_the_dead_are_given_up(void **state)
     fixture_done(&f);
 }
 
-// A server with a thread for every request, and nobody who tells that they end.
+// A server has a thread for each request. No event reports the ends of the threads.
 static void dead_threads_do_not_pile_up(void **state)
 {
     (void)state;

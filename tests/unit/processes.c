@@ -93,7 +93,7 @@ static void a_main_thread_takes_its_process_along(void **state)
 static void threads_wait_for_their_process(void **state)
 {
     (void)state;
-    // 30 makes 31, 31 makes 32, 32 forks 40; only then /proc tells whose thread 31 is.
+    // 30 makes 31, 31 makes 32, 32 forks 40; only then /proc shows the process of thread 31.
     int64_t a = processes_thread(&all, 30);
     int64_t b = processes_start_thread(&all, 1, 31, name("b"), a);
     int64_t c = processes_start_thread(&all, 2, 32, name("c"), b);

@@ -11,17 +11,17 @@
 
 // The state of a reader that goes through a buffer once, as trace_processor does.
 struct reading {
-    size_t n_interned;                             // callstacks that came, in all
+    size_t n_interned;                             // callstacks, in all
     size_t n_unknown_of_last;                      // dump
     bool has_other;                                // a packet of another sequence
     bool callstacks[READS_MAX], frames[READS_MAX]; // ids that are known
     size_t n_states;                               // beginnings
-    size_t n_unknown;                              // samples and callstacks that refer to nothing
+    size_t n_unknown;                              // samples and callstacks with an unknown id
     size_t n_samples, n_dumps;                     // whole dumps
     uint64_t allocated;                            // of the last dump
     uint64_t first_index;                          // of the ProfilePackets that are there
     bool has_index, has_state;                     // a packet before the state is not read
-    bool open;                                     // the dump at hand goes on
+    bool open;                                     // the current dump has more packets
 };
 
 static void know(bool *ids, uint64_t id)
@@ -162,7 +162,7 @@ static void end(struct fixture *f)
     packet_buffer_free(f->buffer);
 }
 
-// Each with a stack of its own.
+// Adds `n` allocations to a book, each with its own stack.
 static void allocate(struct fixture *f, int book, uint64_t first, size_t n, uint64_t weight)
 {
     for (uint64_t i = first; i < first + n; i++) {
@@ -222,8 +222,8 @@ static void a_wrapped_ring_explains_what_is_left(void **state)
     end(&f);
 }
 
-// More interned data than its part of the room beside the ring: a dump stands for itself, and the
-// names of other sources stay.
+// The interned data are larger than their part of the room beside the ring: each dump has all its
+// data, and the names of other sources stay.
 static void more_than_a_ring_can_keep_begins_anew(void **state)
 {
     struct fixture f;
@@ -255,7 +255,7 @@ static void after_a_loss_the_state_begins_anew(void **state)
     begin(&f, 1 << 20, PACKET_BUFFER_DISCARD);
     allocate(&f, 0, 0, 3, 100);
     dump(&f);
-    f.writer.packets_dropped++; // as of another packet of the sequence
+    f.writer.packets_dropped++; // as if another packet was dropped
     dump(&f);
     struct reading reading = read_all(f.buffer);
     assert_int_equal(reading.n_states, 2);

@@ -24,7 +24,8 @@ static void append_joins_what_touches(void **state)
     page_ranges_done(&ranges);
 }
 
-// Compared with appending page by page, over all kinds of lengths, starts and densities.
+// The ranges are those that appending page by page gives, for all kinds of lengths, starts and
+// densities.
 static void bytes_become_runs(void **state)
 {
     (void)state;

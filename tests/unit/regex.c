@@ -20,7 +20,8 @@ static struct regex *compiled(const char *pattern)
     return regex;
 }
 
-// The text that the pattern and its first group match: as "whole" or "whole|group"; NULL: nothing.
+// Asserts what the pattern matches: "whole", or "whole|group" if it has a group. `want` NULL: no
+// match.
 static void expect(const char *pattern, const char *text, const char *want)
 {
     struct regex *regex = compiled(pattern);
@@ -184,7 +185,7 @@ static void a_search_begins_anywhere(void **state)
     regex_free(regex);
 }
 
-// Each of these takes a program that tries one way after another longer than anybody waits.
+// A backtracking program would take practically for ever for each of these patterns.
 static void time_is_limited_by_the_text(void **state)
 {
     (void)state;
@@ -196,7 +197,8 @@ static void time_is_limited_by_the_text(void **state)
     memset(text, 'a', size);
     for (size_t i = 0; i < ELEMENTS(patterns); i++) {
         struct regex *regex = compiled(patterns[i]);
-        // Each place may begin a match, so the search goes over the text once, not once for each.
+        // Each place may begin a match, so the search must go over the text once, not once for each
+        // place.
         assert_false(regex_find(regex, text, size, 0, NULL));
         regex_free(regex);
     }

@@ -11,7 +11,7 @@
 
 #define STRANGER 12345
 
-// Lets no descriptor be opened beyond those that are open.
+// Forbids more open descriptors than there are. Returns the limit before.
 static struct rlimit close_the_door(void)
 {
     struct rlimit before, now;

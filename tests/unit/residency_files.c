@@ -102,12 +102,12 @@ static void trees_globs_and_names_give_each_file_once(void **state)
     struct file_set_options options = {
         .paths = paths, .n_paths = 6, .min_size_bytes = 100, .max_files = 100, .proc = "/proc"};
     struct file_set *set = scan(&options);
-    assert_int_equal(file_set_files(set)->n, 3); // one and its twin are one file
+    assert_int_equal(file_set_files(set)->n, 3); // "one" and its hard link are one file
     assert_true(has(set, "a/one"));
     assert_true(has(set, "a/b/two"));
     assert_true(has(set, "odd[1]"));
 
-    // In slices, the same; and a second scan finds nothing new.
+    // A scan in slices finds nothing new.
     int r, n_slices = 0;
     while ((r = file_set_scan(set, 0)) == FILE_SET_E_AGAIN)
         n_slices++;

@@ -44,7 +44,8 @@ static void write_pages(int fd, uint64_t first, uint64_t n)
         assert_int_equal(pwrite(fd, "x", 1, (off_t)(i * PAGE)), 1);
 }
 
-// Reading holes brings clean pages in without any input: quick, and they can be dropped at once.
+// Makes `n` pages resident by reading holes: this needs no I/O, and clean pages can be dropped at
+// once.
 static void bring_in(int fd, uint64_t first, uint64_t n)
 {
     char byte;
@@ -52,7 +53,7 @@ static void bring_in(int fd, uint64_t first, uint64_t n)
         assert_int_equal(pread(fd, &byte, 1, (off_t)(i * PAGE)), 1);
 }
 
-// One method against `want`; false where they differ.
+// Returns whether one method finds the ranges `want`.
 static bool method_agrees(int fd, enum residency_method method, uint64_t pages,
                           const struct page_ranges *want)
 {
@@ -69,7 +70,7 @@ static bool method_agrees(int fd, enum residency_method method, uint64_t pages,
     assert_int_equal(residency_probe_counts(probe, fd, pages, &counts), 0);
     agrees &= counts.cached == page_ranges_count(want);
 
-    // In the smallest possible steps, the same.
+    // A walk in the smallest possible steps finds `want`, too.
     page_ranges_clear(&got);
     struct residency_walk walk = {.end = pages};
     do
@@ -84,8 +85,8 @@ static bool method_agrees(int fd, enum residency_method method, uint64_t pages,
     return agrees && same;
 }
 
-// The kernel may reclaim pages while this looks: a difference counts when mincore() said the same
-// before and after.
+// The kernel may reclaim pages during the check. A difference counts only if mincore() gives equal
+// answers before and after.
 static void check_all_methods(int fd)
 {
     struct stat st;
@@ -125,7 +126,8 @@ static void random_holes_are_found_to_the_page(void **state)
     }
 }
 
-// Long enough for the walk to give up asking, and to take it up again where a stretch is calm.
+// The stretches are long: the walk stops counting with cachestat() in mixed stretches, and counts
+// again in uniform stretches.
 static void mixed_and_calm_stretches_take_turns(void **state)
 {
     (void)state;
@@ -233,7 +235,8 @@ static void verify_sees_a_silent_exchange(void **state)
     assert_false(same);
 }
 
-// Another user's file that is only readable: mincore would call everything resident.
+// Probes another user's file. If the file is only readable, mincore() would report all pages as
+// resident. Returns 0 for the true answer, 1 for an unknown residency, or another number.
 static int probe_as_stranger(int fd, enum residency_method method)
 {
     if (setgid(65533) < 0 || setuid(65533) < 0)
@@ -246,7 +249,7 @@ static int probe_as_stranger(int fd, enum residency_method method)
     int r = residency_probe_ranges(probe, fd, &counts, &ranges);
     if (r == RESIDENCY_E_UNKNOWN)
         return 1;
-    return r == 0 && counts.cached == 0 ? 0 : 12; // or the truth
+    return r == 0 && counts.cached == 0 ? 0 : 12; // 0: the true answer
 }
 
 static int ask_stranger(int fd, enum residency_method method)
@@ -277,7 +280,7 @@ static void strangers_files_are_unknown_not_resident(void **state)
         int answer = ask_stranger(fd, method);
         if (method == RESIDENCY_MINCORE)
             assert_int_equal(answer, 1);
-        else // before 6.15 cachestat tells everybody
+        else // before 6.15, cachestat() answers all users
             assert_true(answer <= 1 || (answer == 11 && missing));
 
         // A user who may write gets the true answer.

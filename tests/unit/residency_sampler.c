@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The whole source over a real file, a real loop and a real buffer. The file lies on a tmpfs, if
-// there is one: the kernel does not reclaim its pages, so they move only when the test moves them.
-// Its packets are read back with the rules of protos/trace/page_residency.proto, written here a
-// second time, and must lead to what mincore() says.
+// there is one: the kernel does not reclaim its pages, so they come and go only when the test wants
+// it. The test reads the packets back by the rules of protos/trace/page_residency.proto, with a
+// reader of its own, and compares the result with mincore().
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ extern const struct source_class residency_class;
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 
-// A reader's knowledge of the one file.
+// A reader's knowledge of the file.
 struct reading {
     uint32_t file_id;
     char path[PATH_MAX];
@@ -285,8 +285,8 @@ static void drop_pages(const struct stage *stage, uint64_t first, uint64_t n)
                      0);
 }
 
-// Takes a sample, which must lead a reader to mincore's answer. Repeats this if pages moved by
-// themselves.
+// Takes a sample, and asserts that a reader gets mincore's answer. Repeats this if the kernel moved
+// pages.
 static void sample_and_compare(struct stage *stage, struct reading *reading)
 {
     for (int attempt = 0;; attempt++) {
@@ -336,9 +336,9 @@ static void every_sample_leads_to_what_mincore_says(void **state)
     uint64_t n_samples = reading.n_samples, n_rounds = reading.n_rounds;
     sample_and_compare(&stage, &reading);
     assert_int_equal(reading.n_rounds, n_rounds + 1);
-    assert_true(reading.n_samples <= n_samples + 1); // or "counts only", for this many runs
+    assert_true(reading.n_samples <= n_samples + 1); // or one with counts only, for this many runs
 
-    // A reader that begins here is given everything again.
+    // A reader that begins here gets the whole state again.
     struct reading fresh = {0};
     residency_class.clear_state(stage.source);
     residency_class.stop(stage.source);

@@ -54,7 +54,7 @@ static void start_trigger_starts(void **state)
     assert_int_equal(n_running, 1);
     assert_string_equal(t.diary, "1 started");
     pass(NSEC_PER_SEC);
-    assert_int_equal(fire("t"), 0); // leaves its packet and changes nothing else
+    assert_int_equal(fire("t"), 0); // writes its packet, without another effect
     pass(NSEC_PER_SEC - 1);
     assert_int_equal(n_running, 1);
     pass(1);
@@ -71,7 +71,7 @@ static void stop_trigger_stops(void **state)
     assert_string_equal(read_letters(id), "");
     pass(59 * NSEC_PER_SEC);
     assert_int_equal(fire("t"), 1);
-    assert_int_equal(fire("u"), 0); // the first one's delay counts
+    assert_int_equal(fire("u"), 0); // the delay of the first trigger counts
     pass(2 * NSEC_PER_SEC - 1);
     assert_string_equal(t.diary, "1 started");
     pass(1);
@@ -448,7 +448,7 @@ static void only_filters_change(void **state)
     assert_int_equal(change(id, "buffers { size_kb: 64 } data_sources { config { name: 'a' } "
                                 "producer_name_filter: 'x' } duration_ms: 1000"),
                      0);
-    assert_int_equal(n_running, 1); // what runs goes on
+    assert_int_equal(n_running, 1); // the source goes on
     assert_int_equal(change(id, SOURCE "duration_ms: 1001"), -EINVAL);
     pass(NSEC_PER_SEC);
     assert_int_equal(change(id, SOURCE "duration_ms: 1000"), -EINVAL);
@@ -517,7 +517,7 @@ static void detached_session_goes_with_its_end(void **state)
         close(fd);
     }
     make_service();
-    // A session that ended while it was attached goes when it is detached.
+    // A session that ended while it was attached is destroyed when it is detached.
     id = enable(SOURCE "duration_ms: 1000");
     pass(NSEC_PER_SEC);
     assert_int_equal(service_detach(t.service, id, "key", &t.err), 0);

@@ -111,7 +111,7 @@ static void buffers_move_or_are_emptied(void **state)
                          "data_sources { config { name: 'a' } } "
                          "data_sources { config { name: 'a' target_buffer: 1 } }");
     uint64_t a = clone_with(&(struct service_clone_request){.session_id = id}, 0);
-    // Two packets of the first source, the flush's of the second.
+    // Two packets of the first source, and the packet of the second source's flush.
     assert_string_equal(read_letters(a), "...Z");
     uint64_t b = clone_with(&(struct service_clone_request){.session_id = id}, 0);
     assert_string_equal(read_letters(b), "..Z");
@@ -159,7 +159,8 @@ static void snapshot_of_a_file_is_a_file(void **state)
     service_destroy(t.service, clone);
 }
 
-// A session whose own bytes begin after others, and which has written `size` of them.
+// Starts a session that has written `size` bytes into its file, after 1000 bytes of other data.
+// Returns its id.
 static uint64_t write_much(int fd, off_t size)
 {
     static const char others[1000];
@@ -243,7 +244,7 @@ static void snapshot_for_a_pipe_waits_for_its_reader(void **state)
     assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
     uint64_t clone =
         clone_with(&(struct service_clone_request){.session_id = id, .output_fd = &pipe_fds[1]}, 0);
-    pass(NSEC_PER_SEC); // nobody reads, and nobody waits for that
+    pass(NSEC_PER_SEC); // without a reader, the snapshot is not done
     assert_int_equal(service_session_state(t.service, clone), SESSION_STOPPING);
     static uint8_t bytes[65536];
     fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);

@@ -8,7 +8,7 @@
 #include "tests/unit/failing_memory.h"
 #include "tests/unit/unit.h"
 
-static nsec_t boot, ahead; // MONOTONIC and the others run ahead of boot time by this
+static nsec_t boot, ahead; // `ahead`: the lead of the other clocks over boot time
 
 static nsec_t fake_now(void *userdata, clockid_t clock)
 {
@@ -38,7 +38,7 @@ static struct service_packets make(void)
     return packets;
 }
 
-// The value of `number` in `reader`; `found` counts how often it is there.
+// Returns the last field `number` of a message. *found: the number of these fields.
 static struct wire_field find(struct wire_reader reader, uint32_t number, int *found)
 {
     struct wire_field field, last = {0};
@@ -247,8 +247,8 @@ static void statistics_of_every_buffer(void **state)
     packet_list_done(&list);
 }
 
-// Memory may run out while a session records: the reserved memory has room for all packets that the
-// session can have to write.
+// Memory may run out while a session records: the reserved memory has room for all packets that a
+// session can write.
 static void everything_fits_what_is_reserved(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void everything_fits_what_is_reserved(void **state)
     service_packets_done(&packets);
 }
 
-// Triggers come when memory is short.
+// A trigger may come when no memory can be had.
 static void a_trigger_without_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sessions record, write and leave out packets in time. session_states.c has their states.
+// What sessions record and write, when, and what they leave out. The states of a session are in
+// session_states.c.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static void file_is_written_each_period(void **state)
     pass(&t, 1 * NSEC_PER_MSEC);
     assert_string_equal(file_letters(&t), "CYTUIsSZ");
     pass(&t, 200 * NSEC_PER_MSEC);
-    // One flush between the second and the third, and a clock snapshot for each of them.
+    // A flush is between the second and the third write-out. Each write-out has a clock snapshot.
     assert_string_equal(file_letters(&t), "CYTUIsSZCZCfF..Z");
     session_abort(t.session);
     assert_int_equal(session_get_state(t.session), SESSION_DONE);
@@ -213,7 +214,7 @@ static void assert_problem(const struct test *t, const char *text)
     assert_string_equal(counts.problem, text);
 }
 
-// A changed filter has it tried again.
+// A change of the filter leads to another attempt.
 static void problem_is_reported_once(void **state)
 {
     (void)state;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two classes of sources, a and b, that do nothing but what the test tells them, and a clock that
-// the test moves.
+// Two classes of sources, a and b, which the test controls, and a clock that the test moves.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -55,7 +55,7 @@ static void attempts_become_rare(void **state)
         assert_int_equal(t.n_no_room, i + 1);
         pass(&t, 1);
     }
-    assert_int_equal(t.n_waits, 1); // told once
+    assert_int_equal(t.n_waits, 1); // reported once
     assert_int_equal(t.n_writes, 0);
     no_file_limit(NULL);
     pass(&t, 60 * NSEC_PER_SEC);
@@ -106,7 +106,7 @@ static void the_end_waits_for_room_too(void **state)
     set_file_limit(1);
     pass(&t, 20 * NSEC_PER_SEC);
     int n_no_room = t.n_no_room;
-    t.n_rooms = 2; // that turn out to be too small
+    t.n_rooms = 2; // both rooms are too small
     session_stop(t.session);
     pass(&t, 0);
     assert_int_equal(session_get_state(t.session), SESSION_STOPPING);
@@ -121,7 +121,8 @@ static void the_end_waits_for_room_too(void **state)
     done(&t);
 }
 
-// Unwritten is what the buffers can still hold of what was recorded, and what the file holds back.
+// Unwritten bytes are the recorded bytes that are still in the buffers, and the bytes that the file
+// could not write.
 static void unwritten_bytes_are_those_that_could_be_written(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void unwritten_bytes_are_those_that_could_be_written(void **state)
     fake_write(newest, PACKET);
     assert_in_range(session_unwritten_bytes(t.session), PACKET, PACKET + 100);
     set_file_limit(1);
-    pass(&t, NSEC_PER_SEC); // from the buffer into the file, which cannot pass it on
+    pass(&t, NSEC_PER_SEC); // the bytes go to the file, which cannot write them
     assert_in_range(session_unwritten_bytes(t.session), 2 * PACKET, 2 * PACKET + 400);
     no_file_limit(NULL);
     session_finish(t.session);
@@ -214,7 +215,8 @@ static size_t flood_until_next(struct test *t)
     return n;
 }
 
-// A file above twice the buffers and 1 MiB more is replaced by one that begins with the buffers.
+// A file larger than twice the buffers plus 1 MiB is replaced by a file that begins with the
+// buffers.
 static void a_large_journal_begins_anew(void **state)
 {
     (void)state;
@@ -227,7 +229,7 @@ static void a_large_journal_begins_anew(void **state)
     assert_int_equal(t.n_replaced, 1);
     assert_int_equal(t.next_fd, -1);
     size_t n_packets = count_source_packets(&t);
-    assert_true(n_packets < 30); // those of the ring
+    assert_true(n_packets < 30); // the packets of the ring
     pass(&t, NSEC_PER_SEC);
     assert_int_equal(count_source_packets(&t), n_packets + 1);
     // The ring passes over packets that the file has: at the end the journal is written again.
@@ -255,7 +257,7 @@ static void without_room_the_first_file_goes_on(void **state)
     t.next_start = 8 << 20;
     set_file_limit(4 << 20);
     size_t n = flood_until_next(&t);
-    size_t n_packets = n + n / 4 + 1; // with the flushes: the first file's write-out is one more
+    size_t n_packets = n + n / 4 + 1; // with the packets of flushes
     assert_int_equal(t.n_kept, 1);
     assert_int_equal(t.n_no_room, 1);
     assert_int_equal(t.n_waits, 0);
@@ -279,7 +281,8 @@ static void without_room_the_first_file_goes_on(void **state)
     done(&t);
 }
 
-// A snapshot has taken the buffer: what the file has of it is not the session's any more.
+// A snapshot takes the content of the buffer: the file then has packets that are not the session's
+// any more.
 static void a_buffer_that_was_taken_begins_the_end_anew(void **state)
 {
     (void)state;
@@ -324,7 +327,7 @@ static void settle(struct test *t, struct loop *loop)
     }
 }
 
-// A file is on the disk every five seconds, at its end, and before it takes another one's place.
+// A file is put on the disk every five seconds, at its end, and before it replaces another file.
 static void files_reach_the_disk(void **state)
 {
     (void)state;
@@ -354,7 +357,7 @@ static void files_reach_the_disk(void **state)
             assert_int_equal(n_syncs, (second + 4) / 5 + t.n_next);
         }
         assert_int_equal(t.n_replaced, is_journal);
-        assert_int_not_equal(second % 5, 1); // when it would have been time anyway
+        assert_int_not_equal(second % 5, 1); // the next regular moment
         int before = n_syncs;
         fake_write(newest, PACKET);
         session_stop(t.session);

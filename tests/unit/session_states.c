@@ -49,7 +49,7 @@ static void every_transition(void **state)
         const char *config, *steps;
         enum session_state state;
         int result, n_started, n_clones;
-        bool has_file; // something is in it
+        bool has_file; // the file has content
     } rows[] = {
         {PLAIN_CONFIG, "", SESSION_CONFIGURED, 0, 0, 0, false},
         {PLAIN_CONFIG, "x", SESSION_DONE, 0, 0, 0, false},
@@ -132,7 +132,7 @@ static void armed_session_touches_nothing(void **state)
                      0);
     with_file(&t);
     step(&t, 'a');
-    // The session waits for this time only.
+    // The session has nothing else to do until then.
     assert_int_equal(session_next_due(t.session), fake_time.boot + 10 * NSEC_PER_SEC);
     assert_int_equal(session_arm(t.session, &t.err), -EINVAL);
     assert_string_equal(diary, "open a, open b");
@@ -187,7 +187,7 @@ static void too_many_snapshots_at_a_time_are_left_out(void **state)
         step(&t, 't');
     const char *told = strstr(t.log, "too many triggers");
     assert_non_null(told);
-    assert_null(strstr(told + 1, "too many triggers")); // however many there are
+    assert_null(strstr(told + 1, "too many triggers")); // one message for all
     pass(&t, 3 * NSEC_PER_SEC);
     assert_int_equal(t.n_clones, 16);
     step(&t, 't');
@@ -226,7 +226,7 @@ static void strangers_leave_snapshots_to_others(void **state)
             fire(&t, 0, 1000);
             fire(&t, self, 1000);
         }
-        for (int i = 0; round == 2 && i < 6; i++) // in the other order
+        for (int i = 0; round == 2 && i < 6; i++) // the strangers come last
             fire(&t, STRANGER, 2000);
         pass(&t, NSEC_PER_SEC);
         assert_int_equal(t.n_clones, 10 * round - 4);
@@ -302,7 +302,7 @@ static void no_delay_ends_stop_tracing_only(void **state)
     done(&t);
 }
 
-// The failure is the result, not that there is no trace.
+// The result is the failure of the sources, not the lack of a trace.
 static void a_trigger_that_starts_nothing_ends_the_session(void **state)
 {
     (void)state;

@@ -80,7 +80,8 @@ static void write_all(void)
     fix.handle = finish(fix.db);
 }
 
-// Name, begin, duration, depth and the parent's name of all rows, by begin and depth.
+// Asserts name, begin, duration, depth and the parent's name of all rows, sorted by begin and
+// depth.
 static void expect_rows(const char *expected)
 {
     static const char sql[] =
@@ -319,7 +320,7 @@ static void a_difference_needs_both_values(void **state)
     assert_int_equal(query_int(fix.handle, "SELECT count(thread_instruction_delta) FROM slice"), 0);
 }
 
-// Args are for the slice that has the name now, whatever name they come with.
+// Args go to the slice by its translated name, also if they have the original name.
 static void names_of_begins_ends_and_args_are_translated(void **state)
 {
     (void)state;

@@ -47,7 +47,7 @@ static void write_all(void)
     fix.handle = finish(fix.db);
 }
 
-// Id, track, value, begin, duration and the arg of all rows, by id.
+// Asserts id, track, value, begin, duration and the arg of all rows, sorted by id.
 static void expect_rows(const char *expected)
 {
     static const char sql[] =

@@ -33,7 +33,7 @@ static void numbers_are_set_and_added_up(void **state)
     assert_int_equal(stats_get(&stats, STAT_misplaced_end_event), 7);
     stats_set(&stats, STAT_misplaced_end_event, 2);
     assert_int_equal(stats_get(&stats, STAT_misplaced_end_event), 2);
-    stats_add(&stats, STAT_misplaced_end_event, INT64_MAX); // wraps as a damaged trace may want it
+    stats_add(&stats, STAT_misplaced_end_event, INT64_MAX); // the sum wraps around
     assert_int_equal(stats_get(&stats, STAT_misplaced_end_event), INT64_MIN + 1);
 }
 

@@ -82,7 +82,7 @@ static void periods_need_not_be_multiples(void **state)
         n_max += n_points;
     }
     assert_in_range(n, n_min, n_max);
-    assert_true(counts.shared >= 1); // the first of all
+    assert_true(counts.shared >= 1); // the first samples share a packet
     fixture_done(&f);
 }
 

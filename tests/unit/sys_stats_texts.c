@@ -39,7 +39,7 @@ static struct wire_reader reader_of(const struct wire_writer *w)
     return wire_reader_over(w->start, wire_size(w));
 }
 
-// The `index`th field `number` of a message; false if there are fewer.
+// Sets *ret to the `index`th field `number` of a message. Returns false if there are fewer.
 static bool nth_field(struct wire_reader reader, uint32_t number, size_t index,
                       struct wire_field *ret)
 {
@@ -103,7 +103,7 @@ static void all_counters_without_a_choice(void **state)
     struct span text = data_file("vmstat");
     assert_int_equal(counter_set_learn(&set, text), 0);
     struct wire_writer w = write_counters(&set, text);
-    // Every line whose name the schema has, found here the slow way.
+    // Lines whose name is in the schema, found by a simple search.
     size_t n_expected = 0;
     struct span rest = text, line, name;
     while (span_take_line(&rest, &line)) {
@@ -252,7 +252,7 @@ static void stat_times_and_interrupts(void **state)
                      33050000000);
     assert_int_equal(inner_number(&w, PB_SysStats_cpu_stat, 0, PB_SysStats_CpuTimes_steal_ns),
                      50000000);
-    // Hard interrupts that never came are left out, soft ones are not.
+    // Hard interrupts that never came are left out, soft interrupts are not.
     assert_int_equal(count_fields(reader_of(&w), PB_SysStats_num_irq), 3);
     assert_int_equal(inner_number(&w, PB_SysStats_num_irq, 1, PB_SysStats_InterruptCount_irq), 3);
     assert_int_equal(inner_number(&w, PB_SysStats_num_irq, 1, PB_SysStats_InterruptCount_count),
@@ -387,7 +387,7 @@ static void known_end_of_a_text(void **state)
     static const char text[] = "first 1\nlast 2\n";
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
     struct text_file file;
-    // Records of any length: only a read that returns nothing would prove the end.
+    // With records of any length, only a read that returns nothing would prove the end.
     assert_int_equal(text_file_open(&file, SIZE_MAX, "", "%s", path), 0);
     assert_int_equal(text_file_read(&file, buffer, sizeof(buffer)), strlen(text));
     text_file_keep_end(&file, span_over(buffer, strlen(text)));

@@ -13,7 +13,7 @@ static void all_cpus_fit_a_small_ring(void **state)
                     cpu);
     fixture_write(&f, "proc/cpuinfo", text.text, text.size);
     struct packet_meta other = {.sequence_id = 9};
-    for (size_t i = 0, size; i < 100; i++) { // a ring that is full of others' packets
+    for (size_t i = 0, size; i < 100; i++) { // packets of other sources fill the ring
         assert_non_null(packet_buffer_reserve(f.buffer, 1000, 1000, &size));
         packet_buffer_commit(f.buffer, size, &other);
     }

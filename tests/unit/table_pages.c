@@ -57,7 +57,7 @@ static void pages_have_numbers_of_32_bits(void **state)
     pages_done(&pages);
 }
 
-// Sizes around those where a tree gets another page or another level.
+// At some of these sizes a tree gets another page or another level.
 static void trees_of_every_height_are_whole(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void trees_of_every_height_are_whole(void **state)
     }
 }
 
-// From texts that fit beside others to those with several pages of their own.
+// The texts are from some that share a page to some with several pages each.
 static void texts_of_every_size_are_kept(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void numbers_are_kept(void **state)
     database_free(db);
 }
 
-// Ids in an order that a shuffle makes, with holes, and the first one last.
+// The ids are shuffled and have holes; the first id comes last.
 static void rows_may_come_in_any_order(void **state)
 {
     (void)state;
@@ -173,8 +173,8 @@ static void rows_may_come_in_any_order(void **state)
     database_free(db);
 }
 
-// Sizes around those where the index gets another page or level; values that repeat, and groups of
-// which some are absent. integrity_check compares an index with its table.
+// At some of these sizes the index gets another page or level. Values repeat, and some groups are
+// absent. integrity_check compares an index with its table.
 static void indexes_are_whole(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void sets_are_found_by_kind(void **state)
     database_free(db);
 }
 
-// Whether a row of sqlite_stat1 for a table or an index says `stat`.
+// Returns whether sqlite_stat1 has a row with `stat` for a table or an index.
 static int64_t stat_of(sqlite3 *handle, const char *name, const char *stat)
 {
     char sql[160];
@@ -249,8 +249,8 @@ static int64_t stat_of(sqlite3 *handle, const char *name, const char *stat)
     return query_int(handle, sql);
 }
 
-// Times, lengths and states in any order, some of them missing; a state is seldom the same as that
-// of the row before.
+// Times, lengths and states in any order, some of them missing; a state is seldom equal to the
+// state of the row before.
 static void indexes_of_four_columns_are_whole(void **state)
 {
     (void)state;
@@ -276,7 +276,7 @@ static void indexes_of_four_columns_are_whole(void **state)
     }
 }
 
-// Slices that are inside of others come first if rows are written at the ends of slices.
+// Rows are written at the ends of slices, so that an inner slice comes before its outer slice.
 static void rows_that_come_early_are_moved(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void figures_are_what_sqlite_would_find(void **state)
     database_free(db);
 }
 
-// A window of time needs a part of the index, though it begins with the track.
+// A query for a window of time reads a part of the index, although the index begins with the track.
 static void windows_of_time_use_the_index(void **state)
 {
     (void)state;
@@ -538,7 +538,7 @@ static sqlite3 *file_make(char *path)
 
 static const enum table_id map_tables[] = {TABLE_perf_map, TABLE_perf_map_symbol};
 
-// The root alone, a level, two levels: it takes the place of the page that was there.
+// The new tree has no, one or two levels above its leaves. Its root takes the page of the old root.
 static void empty_tables_are_filled_in_bulk(void **state)
 {
     (void)state;
@@ -575,7 +575,7 @@ static void empty_tables_are_filled_in_bulk(void **state)
     }
 }
 
-// Numbers of every width, beside rows one by one, and more than go into a batch at once.
+// Numbers have every width, alternate with single rows, and are more than a batch holds.
 static void numbers_are_filled_in_bulk(void **state)
 {
     (void)state;
@@ -634,7 +634,7 @@ static void tables_with_rows_or_indexes_take_no_bulk(void **state)
     }
 }
 
-// At every place where the room may end: in the middle of rows, at the last pages, at the roots.
+// The room ends in the middle of rows, at the last pages, or at the roots.
 static void a_bulk_without_room_leaves_the_file_as_it_was(void **state)
 {
     (void)state;

@@ -28,8 +28,8 @@ static int64_t expect_index(struct database *db, const char *stat)
     return query_int(handle, BY_NAME ">= ''");
 }
 
-// Sizes where the head of a record, the record or its place in a page changes; the last two are too
-// long for a page, and SQLite makes the index.
+// At some of these sizes the head of a record, the record, or its place in a page changes. The last
+// two are too long for a page: SQLite makes the index.
 static void names_of_any_size_are_indexed(void **state)
 {
     (void)state;

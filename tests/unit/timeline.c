@@ -15,7 +15,8 @@ static struct timeline_item packet_at(int64_t ts, uint16_t queue)
         .ts = ts, .data = nothing, .queue = queue, .kind = TIMELINE_PACKET};
 }
 
-// Adds times that a generator makes, few enough that many are equal, and expects them in order.
+// Adds `n` random times out of `n_times`, so that many are equal, and asserts that they come out in
+// order.
 static void walk(size_t n, uint64_t n_times)
 {
     struct timeline timeline = {0};

@@ -91,7 +91,7 @@ static void processes_by_size_and_growth(void **state)
     put_process(13, "kernel", 1, 0);
     top_sample(&sampler);
     put_process(11, "growing", 1, 1100);
-    put_process(12, "reused", 2, 4000); // another process
+    put_process(12, "reused", 2, 4000); // another process with the id
     sampler.at -= NSEC_PER_SEC;
     sampler.processes_at -= NSEC_PER_SEC;
     sampler.processes_next = 0;
@@ -109,7 +109,8 @@ static void processes_by_size_and_growth(void **state)
     top_sampler_done(&sampler);
 }
 
-// Names of others bring no sequence to the terminal, and no field to the wrong place.
+// Names of other users' tasks bring no control sequence to the terminal, and no field to a wrong
+// place.
 static void names_are_cleaned(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Framing, compressed packets, damage, failures: traces of a few packets, and what a handler sees.
+// Traces of a few packets: framing, compression, damage, failures, and the calls of a handler.
 #include <errno.h>
 #include <zlib.h>
 
@@ -148,7 +148,8 @@ static void write_wanted(struct wire_writer *w, int64_t ts, uint32_t field, size
     wire_end(w, packet);
 }
 
-// A packet has eight fields with data at most; a message names fields of unknown kinds.
+// The reader handles eight fields of a packet at most. Fields of unknown kinds are named in a
+// message.
 static void fields_that_are_left_out_are_named(void **state)
 {
     (void)state;
@@ -179,7 +180,7 @@ static void fields_that_are_left_out_are_named(void **state)
     seen_free(seen);
 }
 
-// Both at once and in order.
+// A packet may have a field that is handled at once and fields that are handled in order.
 static void a_field_may_be_wanted_twice(void **state)
 {
     (void)state;
@@ -190,7 +191,7 @@ static void a_field_may_be_wanted_twice(void **state)
     struct seen *seen = read_all(&writer);
     assert_string_equal(seen->log.text, "now20 | p1@10 p0@20 .");
     seen_free(seen);
-    trace_writer_start(&writer); // one at once, the other in order
+    trace_writer_start(&writer); // one field at once, the other in order
     size_t packet = wire_begin(&writer.w, FIELD_PACKET);
     wire_bytes(&writer.w, PB_TracePacket_trace_uuid, "", 0);
     wire_bytes(&writer.w, PB_TracePacket_sys_stats, "", 0);
@@ -221,7 +222,7 @@ static void the_first_damage_is_reported(void **state)
     assert_int_equal(seen->result.first_damaged_field, PB_TracePacket_sys_stats);
     assert_int_equal(seen->problems[PROBLEM_MESSAGE_DAMAGED], 5);
     seen_free(seen);
-    trace_writer_start(&writer); // the first has no field, and the second does not give it one
+    trace_writer_start(&writer); // the damage of the first packet has no field
     wire_bytes(&writer.w, FIELD_PACKET, "\x3a\x7f", 2);
     size_t packet = wire_begin(&writer.w, FIELD_PACKET);
     wire_bytes(&writer.w, PB_TracePacket_sys_stats, "\x0a\x7f", 2);
@@ -258,7 +259,7 @@ static void compressed_packets_are_not_nested(void **state)
     seen_free(seen);
 }
 
-// A handler's failure ends the reading, wherever it comes.
+// A failure of a handler ends the reading, at whatever call.
 static void failures_of_handlers_end_the_reading(void **state)
 {
     (void)state;
@@ -310,7 +311,7 @@ static void progress_may_end_the_reading(void **state)
         read_until(&writer, 1e-9, n < 4096 ? 0 : -ECANCELED);
         read_until(&writer, 0.3, 0);
     }
-    for (uint32_t clock = 0; clock <= 5; clock += 5) { // 5: unknown, so that they wait
+    for (uint32_t clock = 0; clock <= 5; clock += 5) { // 5: an unknown clock, so that packets wait
         trace_writer_start(&writer);
         for (uint32_t i = 0; i < 4096; i++)
             write_sample(&writer.w, (struct sample){.ts = 1, .id = 1, .clock = clock});

@@ -177,9 +177,9 @@ static void data_is_complete_from_the_last_processor_on(void **state)
     write_start(&writer.w, 0, 100, true);
     write_start(&writer.w, 1, 300, true);
     write_start(&writer.w, 2, 200, true);
-    write_start(&writer.w, 0, 900, true); // not its first
+    write_start(&writer.w, 0, 900, true); // not the first bundle of processor 0
     write_start(&writer.w, 3, 0, false);
-    write_start(&writer.w, 3, 800, true); // nor this
+    write_start(&writer.w, 3, 800, true); // not the first bundle of processor 3
     struct seen *seen = read_all(&writer);
     assert_string_equal(seen->log.text, "from300 | .");
     seen_free(seen);

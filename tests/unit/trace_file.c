@@ -237,7 +237,7 @@ static void size_limit_is_kept(void **state)
     }
 }
 
-// A chunk that is full and a packet that begins the next one, around the limit.
+// The limit is near the end of a full chunk, or near the packet that begins the next chunk.
 static void size_limit_is_kept_between_chunks(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void size_limit_counts_deflated_bytes(void **state)
     assert_int_equal(found, n);
 }
 
-// Packets without room are not lost: they wait for room.
+// Packets that find no room are not lost. They wait for room.
 static void no_room_is_waited_for(void **state)
 {
     (void)state;
@@ -393,7 +393,7 @@ static void deleted_file_is_noticed(void **state)
     trace_file_free(file);
 }
 
-// Before anything was written, and even before trace_file_new().
+// The file is deleted before anything is written, and even before trace_file_new().
 static void deleted_file_is_distinguished_from_one_without_a_name(void **state)
 {
     (void)state;
@@ -419,7 +419,7 @@ static void deleted_file_is_distinguished_from_one_without_a_name(void **state)
     add_packets(file, 10, false);
     assert_int_equal(trace_file_flush(file, &err), 0);
     trace_file_free(file);
-    file = make_file(fd, (struct trace_file_options){0}); // handed over by somebody else
+    file = make_file(fd, (struct trace_file_options){0}); // from a client, without a path
     assert_int_equal(trace_file_flush(file, &err), 0);
     trace_file_free(file);
 }
@@ -446,7 +446,7 @@ static void descriptor_in_the_middle_of_a_file(void **state)
     assert_true(found > 5);
 }
 
-// A reader that takes little at a time; the writer never blocks and nothing is lost or torn.
+// A reader takes little at a time. The writer never blocks, and no packet is lost or torn.
 static void slow_pipe(void **state)
 {
     (void)state;
@@ -499,7 +499,7 @@ static void reader_that_went_away(void **state)
     trace_file_free(file);
 }
 
-// The data that wait for a reader are limited, and so is the time that the end waits.
+// The amount of data that waits for a reader is limited, and so is the time that the end waits.
 static void reader_that_never_reads(void **state)
 {
     (void)state;

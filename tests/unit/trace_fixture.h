@@ -12,12 +12,12 @@
 #define FIELD_PACKET 1
 
 struct seen {
-    struct strbuf log; // a word per thing that was handed over
+    struct strbuf log; // a word for each call of the handler
     unsigned problems[N_TRACE_PROBLEMS];
-    uint32_t details[N_TRACE_PROBLEMS]; // of the last one of each kind
+    uint32_t details[N_TRACE_PROBLEMS]; // of the last problem of each kind
     struct trace_result result;
-    int failure;     // of the calls that follow
-    int n_calls;     // that still succeed
+    int failure;     // the result of the handler's calls after the first `n_calls`
+    int n_calls;     // the number of calls that still succeed
     double stops_at; // progress() ends the reading from this share on; 0: never
 };
 
@@ -28,9 +28,10 @@ struct trace_writer {
 
 void trace_writer_start(struct trace_writer *writer);
 
-// Reads the trace with a handler that logs what it is given.
+// Reads the trace with a handler that logs its calls. Asserts that the result is `expected`.
 void read_with(struct seen *seen, const void *bytes, size_t size, int expected);
-// As read_with(), and expects no failure. The caller releases the result with seen_free().
+// Reads like read_with(), and asserts that no failure comes. The caller releases the result with
+// seen_free().
 struct seen *read_bytes(const void *bytes, size_t size);
 struct seen *read_all(struct trace_writer *writer);
 struct seen *seen_free(struct seen *seen);

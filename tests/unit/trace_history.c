@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which files of a folder are taken for finished traces.
+// The choice of the files of a folder that count as finished traces.
 #include "producer/service/armed/trace_history.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *in_scratch(const char *name)
     return path;
 }
 
-// A file of `bytes`, written `age` before NOW.
+// Makes a file of `bytes` bytes that was written `age` before NOW.
 static void put(const char *name, off_t bytes, nsec_t age)
 {
     FILE *file = fopen(in_scratch(name), "we");
@@ -52,7 +52,7 @@ static int remove_scratch(void **state)
     return system(command);
 }
 
-// The names that are found, with blanks between them.
+// Returns the names that are found, with blanks between them.
 static const char *found(const struct trace_history_folder *folders, size_t n,
                          const struct trace_history_limits *limits, struct trace_history *history)
 {
@@ -95,7 +95,7 @@ static void test_newest_first(void **state)
     trace_history_done(&history);
 }
 
-// Parts count only if the caller asks for parts, and no daemon writes the part.
+// A part counts only if the caller asks for parts, and if no daemon writes the part.
 static void test_parts(void **state)
 {
     struct trace_history_folder folders[] = {{.path = scratch}, {.path = scratch, .stem = "mm"}};
@@ -173,7 +173,7 @@ static void test_stems_and_scores(void **state)
     trace_history_done(&history);
 }
 
-// A file in a folder where others can write is only taken if it cannot lead elsewhere.
+// A file in a folder where other users can write counts only if it cannot lead to another place.
 static void test_links_lead_nowhere(void **state)
 {
     struct trace_history_folder folder = {.path = scratch};

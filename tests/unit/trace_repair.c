@@ -68,19 +68,19 @@ static void test_ends(void **state)
     (void)state;
     check("", 0, 0, 0);
     check(PACKET PACKET, 2 * SIZE, 2, 2 * SIZE);
-    for (size_t cut = 1; cut < SIZE; cut++) // torn anywhere in the third
+    for (size_t cut = 1; cut < SIZE; cut++) // cut at each place of the third packet
         check(PACKET PACKET PACKET, 2 * SIZE + cut, 2, 2 * SIZE);
     check("\x0a", 1, 0, 0);
     check("not a trace", 11, 0, 0);
     // Blocks that were never written, at a border and inside of a packet.
     check(PACKET "\0\0\0\0\0\0\0\0", SIZE + 8, 1, SIZE);
     check(PACKET "\x0a\x04\0\0\0\0", SIZE + 6, 1, SIZE);
-    // A length that no file has.
+    // A length larger than any file.
     check(PACKET "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", SIZE + 11, 1, SIZE);
     check(PACKET "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", SIZE + 12, 1, SIZE);
 }
 
-// Packets across all places where a window may cut them, and one that is larger than a window.
+// Windows cut the packets at all places. One packet is larger than a window.
 static void test_windows(void **state)
 {
     static uint8_t bytes[(5 << 20) + 64];

@@ -59,7 +59,7 @@ static void interned_data_holds_for_a_generation(void **state)
     write_sample(&writer.w, (struct sample){.ts = 40, .id = 1, .sequence = 5, .flags = 2});
     write_sample(&writer.w, (struct sample){.ts = 30, .id = 1, .sequence = 6});
     write_interned(&writer.w, 5, 2, true);
-    // Earlier than the packet before, but of the generation in which id 1 is not defined.
+    // This packet has an earlier time, but its generation does not define id 1.
     write_sample(&writer.w, (struct sample){.ts = 20, .id = 1, .sequence = 5, .flags = 2});
     write_sample(&writer.w, (struct sample){.ts = 50, .id = 2, .sequence = 5, .flags = 2});
     struct seen *seen = read_all(&writer);
@@ -67,7 +67,7 @@ static void interned_data_holds_for_a_generation(void **state)
     seen_free(seen);
 }
 
-// An entry of interned data: its iid, and a text of `size` bytes.
+// Writes an entry of interned data: its iid, and a text of `size` bytes.
 static void write_entry(struct wire_writer *w, uint32_t field, uint64_t iid, size_t size)
 {
     static const char text[8192];
@@ -77,7 +77,7 @@ static void write_entry(struct wire_writer *w, uint32_t field, uint64_t iid, siz
     wire_end(w, entry);
 }
 
-// Reads the interned data of the writer.
+// Makes a table of the writer's interned data.
 static void table_of(struct trace_writer *writer, struct interned_table *ret)
 {
     assert_false(writer->w.overflow);
@@ -85,7 +85,7 @@ static void table_of(struct trace_writer *writer, struct interned_table *ret)
     assert_int_equal(interned_table_read(ret, data, NULL), 0);
 }
 
-// A table gets an index with its ninth entry: before, at and after that size each entry is found.
+// A table gets an index with its ninth entry. Each entry is found in smaller and in larger tables.
 static void entries_are_found_in_tables_of_any_size(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void long_entries_are_withheld_after_many_bytes(void **state)
     struct trace_writer writer;
     trace_writer_start(&writer);
     write_entry(&writer.w, 1, 1, 8192 - 5); // the entry has 8192 bytes
-    write_entry(&writer.w, 1, 2, 4096 - 5); // the longest entry that is short
+    write_entry(&writer.w, 1, 2, 4096 - 5); // the largest short entry
     struct interned_table table = {0};
     table_of(&writer, &table);
     assert_int_equal(table.entries.items[0].size, 8192);
@@ -227,7 +227,7 @@ static void state_without_a_sequence_is_a_problem(void **state)
             assert_int_equal(seen->problems[PROBLEM_SEQUENCE_MISSING], !sequence);
             if (!sequence)
                 assert_int_equal(seen->details[PROBLEM_SEQUENCE_MISSING], fields[i][1]);
-            assert_int_equal(seen->problems[PROBLEM_PACKETS_LOST], 0); // it is the first
+            assert_int_equal(seen->problems[PROBLEM_PACKETS_LOST], 0); // it is the first packet
             seen_free(seen);
         }
     static const uint32_t messages[] = {PB_TracePacket_trace_packet_defaults,
@@ -374,7 +374,7 @@ static void a_machine_that_is_refused_ends_the_reading(void **state)
     seen_free(seen);
 }
 
-// A descriptor of the thread: {reference_timestamp_us: us}, by itself or in that of a track.
+// Writes a thread descriptor {reference_timestamp_us: us}, alone or in a track descriptor.
 static void write_thread(struct wire_writer *w, uint64_t us, bool of_track, bool dropped)
 {
     size_t packet = wire_begin(w, FIELD_PACKET), track = 0;
@@ -426,7 +426,7 @@ static void threads_have_clocks_of_their_own(void **state)
         write_thread(&writer.w, 100, of_track, false);
         write_delta(&writer.w, EVENT_DELTA, 8, 0);
         write_delta(&writer.w, EVENT_DELTA, 9, 5000);    // the difference counts
-        write_delta(&writer.w, PROFILE_DELTA, 10, 5000); // the same
+        write_delta(&writer.w, PROFILE_DELTA, 10, 5000); // the difference counts
         write_delta(&writer.w, EVENT_DELTA, -1000, 0);
         write_thread(&writer.w, 100, of_track, true); // packets were lost
         write_delta(&writer.w, EVENT_DELTA, 11, 0);

@@ -53,7 +53,7 @@ static struct track_dimension text(const char *value)
     return dimension_text("text", value, strlen(value));
 }
 
-// Whatever tells two tracks apart; each is asked for twice.
+// Tracks that differ in anything are different tracks. The test asks for each track twice.
 static void tracks_are_distinguished_by_type_and_dimensions(void **state)
 {
     (void)state;

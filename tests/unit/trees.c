@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records, pages and trees by their bytes, at the sizes where something changes, and where writing
-// fails. SQLite's opinion of whole files is in table_pages.c.
+// The bytes of records, pages and trees, at the sizes where something changes, and failures of
+// writing. table_pages.c checks whole files with SQLite.
 #include "converter/tables/btree.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static uint64_t type_of(struct cell cell)
     return record.types[0];
 }
 
-// A record of one number: its head's size, the type, and the value with its sign.
+// Checks a record of one number: the size of the head, the type, and the value with its sign.
 static void check_int(int64_t value, unsigned type, size_t size)
 {
     struct cell cell = {.type = CELL_INT, .integer = value};
@@ -143,7 +143,7 @@ static void nulls_at_the_end_are_left_out(void **state)
     assert_int_equal(record.types[1], 0);
 }
 
-// The head counts its own size, which takes a second byte from 127 columns on.
+// The head begins with its own size, which takes a second byte from 127 columns on.
 static void heads_of_many_columns_are_longer(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void heads_of_many_columns_are_longer(void **state)
     }
 }
 
-// The first failure stays. A write that was done in part goes on where it stopped.
+// The first failure stays. A partial write goes on where it stopped.
 static void a_failure_of_pages_stays(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void pages_are_counted_against_the_budget(void **state)
     fclose(file);
 }
 
-// A file that grows has a header already, in which changes and pages are counted.
+// A file that grows has a header already, which counts changes and pages.
 static void a_grown_file_needs_its_header(void **state)
 {
     (void)state;
@@ -250,7 +250,7 @@ static void a_grown_file_needs_its_header(void **state)
 
 static uint8_t content[3 * PAGE_BYTES];
 
-// Rows of `size` bytes each. Returns the number of pages that they take.
+// Writes a tree of rows of `size` bytes each. Returns the number of its pages.
 static uint32_t count_pages(size_t n_rows, int64_t first_id, size_t size)
 {
     struct btree tree = {0};

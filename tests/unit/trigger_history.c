@@ -77,7 +77,7 @@ static void file_survives_a_boot(void **state)
     assert_int_equal(trigger_history_load(&after, dir, now, NULL), 0);
     assert_int_equal(trigger_history_count(&after, "a", now), 2);
     assert_int_equal(trigger_history_count(&after, "a", later(now, HOUR)), 1);
-    // The file is equal if it is saved again.
+    // A second save keeps the moments of the triggers.
     assert_int_equal(save(&after, dir, later(now, HOUR)), 0);
     trigger_history_done(&after);
     assert_int_equal(trigger_history_load(&after, dir, later(now, HOUR), NULL), 0);

@@ -29,7 +29,7 @@ struct file {
 struct zip {
     struct strbuf bytes;
     uint64_t data_offsets[MAX_FILES];
-    int fail_read; // what the source returns
+    int fail_read; // the error that the source returns
 };
 
 static void put(struct strbuf *out, uint64_t value, unsigned n_bytes)
@@ -205,7 +205,7 @@ static void data_beyond_the_directory_are_left_out(void **state)
     zip_make(&zip, "", 2, files, 2);
     size_t local = (size_t)zip.data_offsets[1] - 3 - LOCAL_HEADER_BYTES;
     size_t central = (size_t)zip.data_offsets[1] + 3 + 46 + 4;
-    zip.bytes.text[local + 18] = 4; // one byte more than there is
+    zip.bytes.text[local + 18] = 4; // one byte too many
     zip.bytes.text[central + 20] = 4;
     assert_int_equal(zip_index(&zip, &index, NULL), 0);
     assert_int_equal(index.entries.n, 1);
@@ -216,7 +216,7 @@ static void data_beyond_the_directory_are_left_out(void **state)
 static void overlapping_entries_are_left_out(void **state)
 {
     (void)state;
-    // An entry whose data hold the whole of another, header and all.
+    // The data of one entry contain another whole entry, with its header.
     struct file inner = {.name = "b", .data = "12345"};
     struct zip zip;
     struct strbuf data = {0};
