@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as begins and ends of overlapping slices: of three bytes, the first says what happens,
-// the second has the cookie, the third the time since the last one. Every begin of a cookie that is
-// not open becomes a slice; a cookie that begins and ends once has a slice of this length; there
-// are no more tracks than were in use at the same time.
+// Any bytes as begins and ends of overlapping slices. Three bytes make an event: begin or end, the
+// cookie, and the time since the event before. Each begin of a cookie that is not open becomes a
+// slice. A cookie that begins and ends once has a slice of this length. There are no more tracks
+// than were in use at a time.
 #include <string.h>
 
 #include "common/wire.h"
@@ -50,7 +50,7 @@ static unsigned events_put(struct wire_writer *w, const uint8_t *data, size_t si
         ts += 1 + data[i + 2];
         snprintf(text, sizeof(text), "%c|7|name|%u", begins ? 'S' : 'F', data[i + 1]);
         print_put(w, ts, text);
-        // An end takes a track too, also where nothing has begun.
+        // An end takes a track, too, also if its cookie is not open.
         unsigned n_in_use = n_open + !cookie->is_open;
         n_begins += begins && !cookie->is_open;
         n_open = n_in_use - !begins;

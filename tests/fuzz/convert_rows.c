@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a trace, as far as to the rows of the database, and fast: nothing is written (see
-// memory_writer.h). The target "convert" makes the same inputs into whole databases.
+// Converts any bytes as a trace, up to the rows of the database. The target is fast, because no row
+// is written (see memory_writer.h). The target "convert" makes whole databases from these inputs.
 //
-// The database is made as any other, but with a writer that writes nothing. The temporary file that
-// is made beside it stays empty; where it can be, it is in memory.
+// The database has a temporary file, which stays empty. The file is in memory, if possible.
 #include <unistd.h>
 
 #include "tests/fuzz/memory_writer.h"

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as descriptions of messages that a trace brings along, and as an event that has such
-// messages in it: two bytes of length, the descriptions, the event. They come before the event and
-// once more after it, which changes nothing.
+// Any bytes as descriptions of messages in a trace, and as an event with such messages: two bytes
+// of length, the descriptions, the event. The trace has the descriptions before the event, and once
+// more after the event, without an effect.
 #include <string.h>
 
 #include "common/wire.h"
 #include "protos/fields.h"
 #include "tests/fuzz/trace.h"
 
-#define ROOM 256 // of what is not the input
+#define ROOM 256 // bytes of the trace that are not input
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void descriptions_put(struct wire_writer *w, const uint8_t *set, size_t size)
 {
-    // A set that is packed begins as gzip data does.
+    // A compressed set begins like gzip data.
     uint32_t field = size > 1 && set[0] == 0x1f && set[1] == 0x8b
                          ? PB_ExtensionDescriptor_extension_set_gzip
                          : PB_ExtensionDescriptor_extension_set;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs a fuzz target where no fuzzer is there: over files and directories of inputs, then over
-// mutations of them.
+// Runs a fuzz target without a fuzzer: over files and directories of inputs, then over mutations of
+// the inputs.
 //
 //     fuzz_NAME [--random N] [--seed S] [--seconds T] FILE|DIRECTORY...
 //
-// Mutation K of a seed depends on nothing but S, K and the inputs, so any of them can be made
-// again. The target runs in a child, which notes what it is about to run in shared memory: whatever
-// way it dies (signal, sanitizer, ten seconds without an end), the parent makes that input again
-// and writes it to fuzz-crash in the current directory.
+// Mutation K depends only on the seed S, on K and on the inputs, so each mutation can be made
+// again. The target runs in a child. The child notes in shared memory which input it runs next. If
+// the child dies (by a signal, a sanitizer, or after ten seconds without an end), the parent makes
+// this input again and writes the input to fuzz-crash in the current directory.
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -103,7 +103,8 @@ static size_t random_below(uint64_t *state, size_t n)
     return n ? (size_t)(random_next(state) % n) : 0;
 }
 
-// Puts `size` bytes of `from` (or noise, where that is NULL) in at `at`.
+// Inserts `size` bytes of `from`, or noise if `from` is NULL, at `at`. Returns the new size of
+// `data`.
 static size_t insert(uint8_t *data, size_t n, size_t at, const uint8_t *from, size_t size,
                      uint64_t *state)
 {
@@ -185,7 +186,7 @@ static const uint8_t *input_of_run(const struct inputs *inputs, const struct opt
     return mutant;
 }
 
-// A copy in memory of exactly its size, so that sanitizers see a read past the end.
+// Runs the target on a copy of exactly `size` bytes, so that sanitizers notice a read past the end.
 static void run_one(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

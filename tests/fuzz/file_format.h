@@ -36,7 +36,7 @@ static inline sqlite3 *fuzz_database(void)
     return database_handle(db);
 }
 
-// `orphans` is a query for the number of rows whose id of another row names no row.
+// `orphans`: a query for the number of rows that refer to a row that does not exist.
 static inline int fuzz_file_format(const char *option, const char *path, const char *orphans,
                                    const uint8_t *data, size_t size)
 {

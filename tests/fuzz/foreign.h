@@ -12,12 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// `copies`: packets have messages of the file, which may be damaged.
+// `copies`: packets contain messages of the file, so packets may be damaged.
 static inline int fuzz_foreign(enum kind_id kind, bool copies, const uint8_t *data, size_t size)
 {
     struct err err = {0};
     struct input *input;
-    uint8_t *copy = malloc(size + 1); // of the right size, so that a read after it is seen
+    uint8_t *copy = malloc(size + 1); // shrinks to `size`, so that a read past the end is noticed
     if (!copy)
         return 0;
     if (size)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The input is a page of the kernel's ring buffer. Each record goes through a plan with every kind
-// of field, in memory of the record's size, so that a read beyond the record is seen. Then the
+// of field, in memory of the record's size, so that a read beyond the record is noticed. Then the
 // whole page goes through the reader, with scheduling events in columns, into small packets.
 #include <stdlib.h>
 #include <string.h>

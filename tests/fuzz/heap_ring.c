@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hostile client writes anything into its ring: the input is the ring's beginning, its first
-// eight bytes the position up to which the client claims to have written.
+// A hostile client writes anything into its ring. The first eight bytes of the input are the
+// position up to which the client claims to have written. The rest is the beginning of the ring.
 #include <stdlib.h>
 #include <string.h>
 

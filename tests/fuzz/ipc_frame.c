@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bytes as they come out of a socket, in pieces whose sizes they choose themselves: the same
-// frames must come out as in one piece, and none of them may take the decoder down.
+// Any bytes as the stream of a socket. The bytes arrive in one piece, and in pieces whose sizes the
+// bytes choose: the frames must be equal. The decoder must survive each frame.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hostile VM writes anything into its ring, and a dump is made of it: the input is the
-// ring's beginning, its first eight bytes the position up to which it claims to have written.
+// A hostile VM writes anything into its ring, and the recorder makes a dump. The first eight bytes
+// of the input are the position up to which the VM claims to have written. The rest is the
+// beginning of the ring.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -114,7 +114,8 @@ static inline void row_read(struct writer *writer, enum table_id table, const st
         cell_read(writer, table, column, &row[column]);
 }
 
-// Takes both ways of the real writer: the record in one pass, and the cells.
+// Reads the event in both ways of the real writer: as a record that is made in one pass, and as
+// cells.
 static inline void event_read(struct writer *writer, enum table_id table,
                               const struct event_row *event)
 {

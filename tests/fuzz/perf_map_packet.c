@@ -16,7 +16,7 @@
 #define ADDRESSES 16
 #define TIMES     8
 #define MAP_START 0x1000u
-#define ROOM      8192 // of what is not the input
+#define ROOM      8192 // bytes of the trace that are not input
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -68,7 +68,7 @@ static void samples_put(struct wire_writer *w)
         }
 }
 
-// In two packets, so that lines without times are seen at two moments.
+// Writes the map in two packets, so that lines without times have two moments.
 static void map_put(struct wire_writer *w, const uint8_t *data, size_t size)
 {
     const uint8_t *zero = memchr(data, 0, size);
@@ -89,7 +89,7 @@ static void map_put(struct wire_writer *w, const uint8_t *data, size_t size)
     }
 }
 
-// Samples that the look-up and a look at every symbol do not agree about.
+// Counts the samples for which the look-up and a search through all symbols differ.
 static const char wrong_sql[] =
     "WITH sample AS (SELECT s.id, s.ts, f.id AS frame_id, m.start + f.rel_pc AS pc "
     "FROM perf_sample s JOIN stack_profile_callsite c ON c.id = s.callsite_id "

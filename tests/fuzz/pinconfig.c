@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a pinconfig: used whole or not at all, and whatever it selects stays in the entry.
+// Any bytes as a pinconfig: it is used in full or not at all, and its selections stay in the entry.
 #include <stdlib.h>
 
 #include "common/cleanup.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every parser of /proc and /sys text. The first byte chooses the parser, the rest is the text; for
-// counters the text is learned from in two halves, so that places and text disagree.
+// Every parser of /proc and /sys text. The first byte chooses the parser, the rest is the text; the
+// counters learn their places from the two halves of the text, so that places and text disagree.
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t wire[WIRE_BYTES_MAX];
     if (size == 0)
         return 0;
-    // A copy of its own: a read beyond the end is then seen.
+    // A read beyond the end of the copy is noticed.
     size_t n = size - 1;
     char *copy = malloc(n ? n : 1);
     if (!copy)

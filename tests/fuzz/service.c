@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any sequence of calls, triggers and passing time, each from one or two bytes of the input, on a
-// service with sources and a clock of the test's own. Whatever comes, the conditions of
-// check_state() hold after each call, and nothing is left behind at the end.
+// service with sources and a clock of the test's own. The conditions of check_state() hold after
+// each call, and nothing is left at the end.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -291,7 +291,7 @@ static void do_pass(void)
     nsec_t time = (nsec_t)next_byte() * 10 * NSEC_PER_MSEC;
     nsec_t until = t.boot + time;
     if (t.depth > 1)
-        return; // time passes only outside
+        return; // time passes only outside of callbacks
     if (next_byte() % 8 == 0)
         t.asleep += time;
     for (int rounds = 0; service_next_due(t.service) <= until; rounds++) {
@@ -371,7 +371,8 @@ static void one_call(void)
     t.depth--;
 }
 
-// No two sessions have one name, limits hold, and exactly the sources of those that record run.
+// The names of sessions differ, limits hold, and the sources of sessions that record run, but no
+// other sources.
 static void check_state(void)
 {
     struct service_session_info infos[32];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of trigger times: whatever it holds, the times that are read are recent and bounded in
-// number.
+// Any bytes as the file of trigger times: the times that are read are recent and bounded in number.
 #include <stdlib.h>
 
 #include "producer/service/triggers/trigger_history.h"
