@@ -4,9 +4,9 @@
 //
 //     heap_kinds [THREADS [ROUNDS]]
 //
-// Each round, in each thread, calls each of the functions below once. What a function keeps, and
-// what it allocates and frees, is in test_heap_truth.py. The functions that only drop have no
-// memory to keep, so the program can do as many rounds as an estimate needs.
+// Each round of each thread calls each of the functions below once. test_heap_truth.py has the
+// amounts that a function keeps, and that it allocates and frees. Functions that free what they
+// allocate keep no memory, so the program can do as many rounds as an estimate needs.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -33,7 +33,7 @@ void *through(void *p)
 
 struct rounds {
     unsigned n;
-    int pipe[2]; // what one thread takes and another frees
+    int pipe[2]; // one thread allocates, another frees
 };
 } // namespace
 

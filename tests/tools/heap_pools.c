@@ -5,12 +5,12 @@
 //
 //     heap_pools [THREADS [ROUNDS [-]]]
 //
-// Each round, in each thread: keep_session keeps a slot of 96 bytes of the pool "truth.sessions",
-// drop_session takes one and gives it back; keep_text takes 40 bytes of the arena "truth.texts".
-// Every hundredth round drop_texts takes 30 pieces of 70 bytes of the arena "truth.scratch" and
-// empties it. With a third argument it goes on in rounds of that many until its standard input
-// ends, keeping nothing. At the end it prints how often it was told that a heap is recorded, and is
-// not.
+// In each round of each thread, keep_session() keeps a slot of 96 bytes of the pool
+// "truth.sessions", drop_session() takes such a slot and gives it back, and keep_text() takes 40
+// bytes of the arena "truth.texts". In every hundredth round, drop_texts() takes 30 pieces of 70
+// bytes of the arena "truth.scratch" and empties the arena. With a third argument, one thread does
+// ROUNDS rounds and frees all memory, again and again until standard input ends. At the end the
+// program prints how often the recording of "truth.sessions" began, and how often it ended.
 #include <mmheap.h>
 #include <poll.h>
 #include <pthread.h>

@@ -4,8 +4,9 @@
 //
 //     heap_truth [THREADS [ROUNDS]]
 //
-// Each round, in each thread: keep_small keeps 100 bytes, drop_small allocates and frees 300,
-// keep_large keeps 200,000 every thousandth time, grow keeps 160 by way of realloc, from 80.
+// In each round of each thread, keep_small() keeps 100 bytes, drop_small() allocates and frees 300
+// bytes, and grow() keeps 160 bytes, which realloc() makes of 80. In every thousandth round,
+// keep_large() keeps 200,000 bytes.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes one request for memory fail: LD_PRELOAD for tests of what the programs do then.
+// Makes one request for memory fail, for tests of what the programs do then (LD_PRELOAD).
 //
 //     MMTRACE_FAULTS=FILE:PROGRAM:N    the request number N (from 1) of PROGRAM fails
 //     MMTRACE_FAULTS=FILE:PROGRAM:N+   and so does each later one
@@ -9,12 +9,12 @@
 // A request is a call of malloc, calloc, realloc, posix_memalign and their relatives, mmap, or
 // pthread_create. Calls of the C library itself (strdup, fopen) and of other libraries count, too.
 // FILE holds a struct report, which the processes of PROGRAM (the name of its executable, children
-// that it forks included) share, so that the numbers go through all of them, and survive whatever
-// ends them. The report has the stack of the request that failed first, as objects and offsets. As
-// many hashes are noted as FILE has room for; within a run, equal stacks have equal hashes. A hash
-// is odd if SQLite is in the stack: it asks for memory from thousands of places of its own.
+// that it forks included) share, so that the processes count together, and the counts outlive the
+// processes. The report has the stack of the request that failed first, as objects and offsets.
+// FILE limits the number of hashes by its size. Within a run, equal stacks have equal hashes. A
+// hash is odd if SQLite is in the stack: SQLite requests memory in thousands of places.
 //
-// Nothing here allocates, and after the start nothing is opened: a program may confine itself.
+// This code does not allocate, and opens no file after the start: the program may enter a sandbox.
 #undef _FILE_OFFSET_BITS // mmap and mmap64 are two names here
 #include <dlfcn.h>
 #include <errno.h>
@@ -50,9 +50,9 @@ void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
 static struct report *report;
-static uint64_t n_hashes; // for which the report has room
+static uint64_t n_hashes; // the number of hashes that the report has room for
 static uintptr_t sqlite_start, sqlite_end;
-static uint64_t failing; // 0: none
+static uint64_t failing; // number of the request; 0: none
 static bool later_ones_too;
 static _Thread_local bool inside;
 static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);

@@ -31,7 +31,7 @@ static double cpu_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-// The three are the same but for their place, and their shares are measured.
+// Three functions with equal code. The program measures the CPU time of each.
 #define BURNER(name)                                                                               \
     KEPT static void name(long n)                                                                  \
     {                                                                                              \

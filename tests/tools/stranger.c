@@ -5,15 +5,15 @@
 // ended. "cannot: ..." says that this machine does not allow the attempt.
 //
 //     stranger deaf FOLDER MOUNTED PREFIX [COMMAND...]
-//         in namespaces of its own: MOUNTED is an overlay over a FUSE file system of its own, which
-//         never answers a look-up of names that begin with PREFIX. FOLDER is empty and its own, and
-//         has a device "fuse" above it. COMMAND runs in there.
+//         enters its own namespaces. MOUNTED is an overlay over a FUSE file system, which never
+//         answers a look-up of a name that begins with PREFIX. FOLDER is an empty folder of the
+//         user, with a device "fuse" beside it. COMMAND runs in the namespaces.
 //     stranger map FOLDER
-//         as deaf; it maps a file of its FUSE file system, through the overlay, which is deaf for
-//         everything from then on
+//         mounts like `deaf`, and maps a file of the FUSE file system through the overlay. From
+//         then on the file system does not answer anything.
 //     stranger swap SOCKET
-//         waits to be woken as a dormant program; whatever appears as a summons in its /tmp has
-//         SOCKET, a socket of root's, mounted over its name at once
+//         waits to be woken as a dormant program. When a summons appears in its /tmp, the program
+//         mounts SOCKET, a socket of root's, over the name of the summons at once.
 //     stranger crowd SOCKET N
 //         N processes ask for a profile each and stay; "ready: M" of them have got one
 //     stranger client SOCKET SCRIPT...
@@ -254,14 +254,14 @@ static void map(char **argv)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
         cannot("map of a file of FUSE");
-    close(fd); // its end would be asked for, too
+    close(fd); // a later close() would ask the file system
     is_all_deaf = true;
     say("ready");
     stay();
 }
 
-// The swap. The name is known when it appears; the mount has to be there before it is looked up
-// again.
+// The swap. The program learns the name when the file appears, and must mount before the recorder
+// looks the name up again.
 
 static void woken(int number)
 {
@@ -282,8 +282,8 @@ static void look_dormant(void)
 
 #define WATCHES 120
 
-// Whoever makes a file has to tell all of these about it first: that takes a while, in which the
-// file is there already. The first that knows tells us.
+// Makes many watches of /tmp. The kernel notifies all watches before the creator of a file goes on.
+// The first watch wakes this program during this time, when the file is there already.
 static int watch_tmp(void)
 {
     int all = epoll_create1(EPOLL_CLOEXEC);
@@ -388,7 +388,7 @@ static bool ring_open(struct ring *ring, int fd)
     return true;
 }
 
-// Room for a record, which ring_done() completes; waits for the reader.
+// Returns room for a record, which ring_done() completes. Waits until the reader has made room.
 static void *ring_room(struct ring *ring, size_t size)
 {
     uint64_t at = ring->pos & (ring->bytes - 1);
@@ -442,10 +442,11 @@ static void put_alloc(struct ring *ring, uint64_t address, uint64_t pc)
 
 #define OBJECT_BYTES UINT64_C(0x100000)
 
-// spell N PATH:    N samples in code of a file that is called /./././PATH, ever longer
+// Writes the records of a script:
+// spell N PATH:    N samples in code of one file, each with a longer name: /./././PATH
 // name N PATH...:  N samples, at 16-byte steps, in code of each of these files
-// at HEX PATH:     a sample at this place of a file
-// map N M:         N mappings of files that are not there, then M samples in the first of them
+// at HEX PATH:     a sample at offset HEX of a file
+// map N M:         N mappings of files that do not exist, then M samples in the first mapping
 static void run_script(struct ring *ring, char **argv, int n)
 {
     uint64_t start = OBJECT_BYTES, address = 16;
@@ -496,7 +497,7 @@ static void client(char **argv, int n)
     stay();
 }
 
-// Many processes, each with a profile, that stay.
+// Starts many processes, which ask for a profile each, and stay.
 static void crowd(const char *socket_name, long n)
 {
     long n_got = 0;

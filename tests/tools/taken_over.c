@@ -53,7 +53,7 @@ static void everything_try(void)
         tell("write", open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
 }
 
-// Reads of so few bytes are not parsed: they compare the head of a file with the mark of a
+// The program does not parse reads of so few bytes: it compares the bytes with the mark of a
 // database.
 #define HEAD_BYTES 16
 
@@ -72,7 +72,7 @@ ssize_t read(int fd, void *buffer, size_t size)
     return syscall(SYS_read, fd, buffer, size);
 }
 
-// With 64 bits for offsets this is pread64.
+// With offsets of 64 bits, this function is pread64().
 ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
 {
     once(size);
