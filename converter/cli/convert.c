@@ -209,7 +209,7 @@ static const char *stream_conflict(const struct conversion *conversion)
     if (conversion->append)
         return "--append needs a file: standard output has no database to add to";
     if (isatty(STDOUT_FILENO))
-        return "a database is nothing for a terminal: redirect standard output, or name a file";
+        return "a terminal cannot show a database: redirect standard output, or name a file";
     return NULL;
 }
 

@@ -343,7 +343,7 @@ static int run_flamegraph(int argc, char **argv)
         options.heap = "com.android.art";
     if (stacks->type_only && (stacks->thread_only || stacks->ignore_type))
         return usage_error("flamegraph",
-                           "--type-only leaves nothing to --thread-only, --ignore-type");
+                           "--type-only does not go with --thread-only and --ignore-type");
     options.paths = argv + optind;
     options.n_paths = (size_t)(argc - optind);
     if (options.n_paths < 1 || options.n_paths > 2)

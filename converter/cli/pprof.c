@@ -424,7 +424,7 @@ static int run_pprof(int argc, char **argv)
     if (argc - optind != 1)
         return usage_error("pprof", "one database or trace is needed");
     if ((!options.output || str_eq(options.output, "-")) && isatty(STDOUT_FILENO))
-        return usage_error("pprof", "a profile is nothing for a terminal: -o FILE is needed");
+        return usage_error("pprof", "a terminal cannot show a profile: -o FILE is needed");
     if (options.of && str_eq(options.of, "heap"))
         options.of = NULL;
     if (options.of && options.heap)

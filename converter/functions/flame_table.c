@@ -487,7 +487,8 @@ static int flame_filter(sqlite3_vtab_cursor *base, int number, const char *text,
     cursor->query = query;
     cursor->is_super_root = number != 0;
     if (!query)
-        return fail(base->pVtab, "the argument is no value of __intrinsic_flamegraph_config", "");
+        return fail(base->pVtab, "the argument is not a value of __intrinsic_flamegraph_config",
+                    "");
     int code = names_find(table, query, base->pVtab);
     if (code != SQLITE_OK)
         return code;

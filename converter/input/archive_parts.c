@@ -62,7 +62,8 @@ int archive_take(struct archive *archive, const char *name, const char *damage,
                  void *source, struct err *err)
 {
     if (archive->files->n == FILES_MAX)
-        return err_set(err, -EFBIG, "%s: more than %d files of use", archive->path, FILES_MAX);
+        return err_set(err, -EFBIG, "%s: more than %d files that mmsql reads", archive->path,
+                       FILES_MAX);
     struct archive_file file = {.name = strdup(name)};
     uint64_t left = archive->needs.inflation->left;
     int r = file.name ? input_from_reader(&archive->needs, read, source, err, &file.input)
@@ -108,8 +109,8 @@ int archive_nothing_taken(const struct archive *archive, int r, struct err *err)
     if (!left_out->texts[0])
         return err_errno(err, -ENOMEM, "%s", archive->path);
     if (left_out->n > 1)
-        return err_set(err, r, "%s; nor can %zu further files in it be read", left_out->texts[0],
-                       left_out->n - 1);
+        return err_set(err, r, "%s; %zu further files in it cannot be read either",
+                       left_out->texts[0], left_out->n - 1);
     return err_set(err, r, "%s", left_out->texts[0]);
 }
 

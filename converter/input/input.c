@@ -200,7 +200,7 @@ static void unpack_damage(struct unpacking *work, enum unpack_state state)
                  name, at, state == UNPACK_BAD ? "corrupt" : "truncated");
     else if (work->from < work->end)
         snprintf(input->damage, sizeof(input->damage),
-                 "the %zu bytes from offset %zu on, after the %s data, are no %s data",
+                 "the %zu bytes from offset %zu on, after the %s data, are not %s data",
                  (size_t)(work->end - work->from), (size_t)(work->from - input->bytes), name, name);
 }
 

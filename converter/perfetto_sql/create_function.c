@@ -64,7 +64,7 @@ static int code_fail(struct sql_engine *engine, const struct sql_definition *def
 {
     if (code == SQLITE_CONSTRAINT)
         return engine_fail(engine, -EEXIST, NULL, NULL,
-                           "function %.*s: there is one of this name already (CREATE OR REPLACE)",
+                           "function %.*s: the name exists already (CREATE OR REPLACE)",
                            PART(definition->name));
     return engine_fail(engine, code == SQLITE_NOMEM ? -ENOMEM : -EINVAL, NULL, NULL,
                        "function %.*s: %s", PART(definition->name),

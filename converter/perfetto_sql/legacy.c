@@ -52,8 +52,7 @@ static int memoize(struct sql_engine *engine, const char *const *arguments)
     if (scalar_memoize(engine, arguments[0]))
         return 0;
     return engine_fail(engine, -EINVAL, NULL, NULL,
-                       "EXPERIMENTAL_MEMOIZE: there is no function %s with one argument, which is "
-                       "a LONG",
+                       "EXPERIMENTAL_MEMOIZE: there is no function %s with one LONG argument",
                        arguments[0]);
 }
 
@@ -92,8 +91,9 @@ static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
 static const struct refused {
     const char *name, *why;
 } refused[] = {
-    {"run_metric", "RUN_METRIC: mmsql has no metrics; the modules of the library have their facts "
-                   "(INCLUDE PERFETTO MODULE; 'mmsql tables' lists the modules)"},
+    {"run_metric",
+     "RUN_METRIC: mmsql has no metrics; the modules of the library have the same data "
+     "(INCLUDE PERFETTO MODULE; 'mmsql tables' lists the modules)"},
     {"export_json", "EXPORT_JSON: SQL writes no file; 'mmsql query --json' prints rows as JSON"},
 };
 

@@ -240,7 +240,7 @@ static int call_expand(struct expansion *expansion, const struct sql_rope *rope,
         r = stringify(values, ret);
     expansion->depth--;
     return r < 0 ? fails(expansion, rope, name.text, r, name.text, name.size,
-                         r == -ENOMEM ? "out of memory" : "its arguments are no lists")
+                         r == -ENOMEM ? "out of memory" : "its arguments are not lists")
                  : 0;
 }
 

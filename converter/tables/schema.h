@@ -35,7 +35,7 @@
     T(cpu, "Processors seen in the trace.")                                                        \
     T(_cpu_freq, "Frequencies that processors can run at.")                                        \
     T(filedescriptor, "Open files of processes, where they were recorded.")                        \
-    T(flow, "Arrows between slices: what made what happen.")                                       \
+    T(flow, "Arrows between slices: which slice caused which.")                                    \
     T(logs, "Lines of logs: Android's, those in track events, and systemd's journal.")             \
     T(machine, "Machines the trace comes from.")                                                   \
     T(metadata, "Facts about the trace as a whole.")                                               \

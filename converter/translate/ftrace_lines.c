@@ -191,7 +191,7 @@ void ftrace_lines_end(struct ftrace_lines *lines, const char *place)
     packets_end(&to->packets);
     if (lines->n_bad)
         translation_damage(
-            to, "line %" PRIu64 "%s is no ftrace event; %" PRIu64 " such lines are left out",
+            to, "line %" PRIu64 "%s is not an ftrace event; %" PRIu64 " such lines are left out",
             lines->first_bad, place, lines->n_bad);
     map64_done(&lines->tasks);
     strset_done(&lines->symbols.names);

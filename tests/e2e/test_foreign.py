@@ -271,7 +271,7 @@ class FtraceText(Case):
     def test_damage(self):
         said = self.convert(HEAD + EVENTS + "no event\n\0\xff\n" + "CPU:2 [LOST 12 EVENTS]\n"
                             + EVENTS[:40], code=1)
-        self.assertIn("line 22 is no ftrace event; 3 such lines are left out", said)
+        self.assertIn("line 22 is not an ftrace event; 3 such lines are left out", said)
         self.assertEqual((self.stat("systrace_parse_failure"),
                           self.stat("ftrace_cpu_has_data_loss")), (3, 1))
         self.assertEqual(self.query("SELECT count(*) FROM ftrace_event"), [(EVENTS.count("\n"),)])

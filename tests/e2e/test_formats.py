@@ -347,8 +347,8 @@ class ChromeJson(Case):
         self.assertEqual([self.query(sql) for sql in tables], alone)
         said = self.json(event, systemTraceEvents=text + "nonsense\n" + "x" * (2 << 20) + "\n",
                          code=1)
-        self.assertIn("line 8 of systemTraceEvents is no ftrace event; 2 such lines are left out",
-                      said)
+        self.assertIn("line 8 of systemTraceEvents is not an ftrace event; 2 such lines are left "
+                      "out", said)
 
     def test_async_slices_and_flows(self):
         at = {"pid": 1, "tid": 1, "cat": "c"}

@@ -539,7 +539,7 @@ class Files(Case):
                            ("=7,1;2\n", "line 12: a stack that does not begin with a record"),
                            ("=7,0;4\n", "line 12: a stack with a key in it that is not a frame"),
                            ("=7,0;0\n", "line 12: a stack with a key in it that is not a frame"),
-                           ("=7,0;;1\n", "line 12: a stack with something else"),
+                           ("=7,0;;1\n", "line 12: a stack with something other"),
                            ("=7,7\n", "line 12: a stack with a key that is not defined"),
                            ("+1,f()\n", "line 12: key 1 is defined again"),
                            ("+7,jthread[x], size[1, hex: 0x1]\n",
@@ -639,7 +639,7 @@ class Files(Case):
     def test_by_option_whatever_it_looks_like(self):
         """An option that names the kind counts: a trace is then read as a perf map, and refused."""
         shutil.copy(SCHED, self.dir / "perf-1.map")
-        self.assertIn("no perf map", self.convert("--perf-map", self.dir / "perf-1.map", code=1))
+        self.assertIn("not a perf map", self.convert("--perf-map", self.dir / "perf-1.map", code=1))
         for option in ("--perf-map", "--pinlist", "--pinconfig", "--alloc-log"):
             self.assertIn("empty", self.convert(option, self.write("perf-1.map", b""), code=1))
             self.convert(option, "/nonexistent", code=1)

@@ -31,7 +31,7 @@ class Language(test_query.Case):
         make = ("CREATE PERFETTO MACRO m(a Expr) RETURNS Expr AS $a + 1; CREATE PERFETTO MACRO "
                 "two(a Expr, b Expr) RETURNS Expr AS $a = $b; ")
         self.assertEqual(self.ask("__intrinsic_token_apply!(nothing, ()); SELECT 1 AS x"), "x\n1\n")
-        self.assertIn("no lists", self.ask("__intrinsic_token_apply!(m, )", code=1))
+        self.assertIn("not lists", self.ask("__intrinsic_token_apply!(m, )", code=1))
         for call, want in (("__intrinsic_token_apply!(m, (1, 2, (3)))", "2|3|4"),
                            ("0 __intrinsic_token_apply_prefix!(m, (5))", "0|6"),
                            ("0 __intrinsic_token_apply_prefix!(m, ())", "0"),
@@ -51,7 +51,7 @@ class Language(test_query.Case):
                          ("SELECT m!(1", "has no end"),
                          ("SELECT r!(1)", "nested too deeply"),
                          ("CREATE PERFETTO MACRO m() RETURNS Expr AS 1", "already"),
-                         ("SELECT __intrinsic_token_apply!(m, 1)", "no lists"),
+                         ("SELECT __intrinsic_token_apply!(m, 1)", "not lists"),
                          ("DROP PERFETTO MACRO x", "no macro x!")):
             self.assertIn(why, self.ask(make + sql, code=1), sql)
 

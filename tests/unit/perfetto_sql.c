@@ -104,7 +104,7 @@ static void lists_are_applied(void **state)
        "                           ^");
     is(f, "SELECT __intrinsic_stringify!((a  +b)), __intrinsic_stringify!(x)", "(a  +b)|x ");
     fails(f, "SELECT __intrinsic_token_apply!(plus, 1)",
-          "macro __intrinsic_token_apply!: its arguments are no lists");
+          "macro __intrinsic_token_apply!: its arguments are not lists");
     fails(f, "SELECT __intrinsic_token_apply!(nothing, (1))",
           "macro nothing!: there is no macro of this name");
 }
@@ -297,7 +297,7 @@ static void functions_of_the_older_kind(void **state)
           "INCLUDE PERFETTO MODULE: there is no module a.two (the "
           "table __intrinsic_stdlib_modules lists all)");
     fails(f, "SELECT EXPERIMENTAL_MEMOIZE('nobody')",
-          "EXPERIMENTAL_MEMOIZE: there is no function nobody with one argument, which is a LONG");
+          "EXPERIMENTAL_MEMOIZE: there is no function nobody with one LONG argument");
     fails(f, "SELECT CREATE_FUNCTION('k()', 'INT', 'SELECT lacks')", "no such column: lacks");
     fails(f, "SELECT CREATE_FUNCTION('k()', 'INT', NULL)", "the arguments must be texts");
 }

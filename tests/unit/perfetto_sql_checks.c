@@ -115,9 +115,9 @@ static void names_are_taken_once(void **state)
     fails(f, "CREATE PERFETTO TABLE g AS SELECT 2 AS a",
           "g: the name is that of a function that returns a table");
     fails(f, "CREATE PERFETTO FUNCTION F(y STRING) RETURNS LONG AS SELECT 1",
-          "function F: there is one of this name already (CREATE OR REPLACE)");
+          "function F: the name exists already (CREATE OR REPLACE)");
     fails(f, "CREATE PERFETTO FUNCTION g() RETURNS TABLE(x LONG) AS SELECT 1 AS x",
-          "function g: there is one of this name already (CREATE OR REPLACE)");
+          "function g: the name exists already (CREATE OR REPLACE)");
     fails(f, "CREATE PERFETTO FUNCTION t() RETURNS TABLE(x LONG) AS SELECT 1 AS x",
           "t: the name is that of a table (DROP TABLE removes it)");
     is(f,
@@ -332,7 +332,7 @@ static void kept_results_need_no_stack(void **state)
     is(f, "SELECT sum(100000), sum(3)", "5000050000|6 ");
     fails(f, "SELECT odd(1)", "the function calls itself too often");
     fails(f, "SELECT EXPERIMENTAL_MEMOIZE('text')",
-          "EXPERIMENTAL_MEMOIZE: there is no function text with one argument, which is a LONG");
+          "EXPERIMENTAL_MEMOIZE: there is no function text with one LONG argument");
 }
 
 // Memory runs out at each allocation: the engine reports this error, or answers in full.

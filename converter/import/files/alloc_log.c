@@ -179,7 +179,7 @@ static const char *stack_read(struct alloc_log *log, struct span list, int64_t *
     frame_id_vec_clear(&log->ids);
     do {
         if (!list_next(&list, &key, &last))
-            return "a stack with something else than keys in it";
+            return "a stack with something other than keys in it";
         uint64_t value = key_find(log, key);
         if (!value)
             return "a stack with a key that is not defined";
@@ -337,8 +337,9 @@ static int lines_import(struct alloc_log *log, const uint8_t *bytes, size_t size
             return -ECANCELED;
     }
     if (!log->n_definitions)
-        return err_set(err, -EBADMSG, "%s: no allocation log: line %" PRIu64 ": %s", log->in->path,
-                       log->in->first_bad, log->in->n_bad ? log->in->first_why : "it is empty");
+        return err_set(err, -EBADMSG, "%s: not an allocation log: line %" PRIu64 ": %s",
+                       log->in->path, log->in->first_bad,
+                       log->in->n_bad ? log->in->first_why : "it is empty");
     int r = 0;
     for (size_t i = FRAMES; i < N_ROWS && r == 0; i++)
         r = rows_error(&log->rows[i], err);

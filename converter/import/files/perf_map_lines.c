@@ -188,7 +188,7 @@ static int perf_map_import(struct file_import *in, const uint8_t *bytes, size_t 
         r = map_lines_import(in, TABLE_perf_map_symbol, rows.next_id, lines_over(bytes, size), "",
                              symbol_take, &n, err);
     if (r == 0 && !n && in->n_bad)
-        return err_set(err, -EBADMSG, "%s: no perf map: line %" PRIu64 ": %s", in->path,
+        return err_set(err, -EBADMSG, "%s: not a perf map: line %" PRIu64 ": %s", in->path,
                        in->first_bad, in->first_why);
     if (r == 0 && !has_pid) {
         err_set(err, -EINVAL, "%s: no process id in the perf map's name", in->path);

@@ -57,7 +57,7 @@ function functionTable(nodes, unit) {
   const rows = [...sums].sort((a, b) => b[1].self - a[1].self).slice(0, 100)
     .map(([name, sum]) => [name, sum.self, sum.total]);
   return table([{title: "function", kind: "wide"}, {title: "itself", kind: "n", show: UNITS[unit]},
-    {title: "with what it called", kind: "n", show: UNITS[unit]}], rows);
+    {title: "with its callees", kind: "n", show: UNITS[unit]}], rows);
 }
 
 function flamePanel(profile, n) {

@@ -40,7 +40,7 @@ FROM ({{residency_table}}) LIMIT 15;
 -- @text_Memory_that_functions_kept
 SELECT h.process_name AS process, h.function,
   printf('%,.1f KiB', sum(h.self_bytes) / 1024.0) AS itself,
-  printf('%,.1f KiB', sum(h.growth_bytes) / 1024.0) AS "with what it called"
+  printf('%,.1f KiB', sum(h.growth_bytes) / 1024.0) AS "with its callees"
 FROM heap_growth h JOIN process p USING (upid) WHERE p.machine_id = :machine
 GROUP BY h.upid, h.function HAVING sum(h.self_bytes) > 0 ORDER BY sum(h.self_bytes) DESC LIMIT 12;
 
