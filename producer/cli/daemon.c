@@ -81,8 +81,8 @@ static void write_log(void *userdata, enum log_level level, const char *line)
 
 // -- one daemon per folder --
 
-// Makes the folder. An existing folder gets the mode, too. A folder of another user is refused,
-// because this user could replace our files.
+// Makes the folder. An existing folder loses the rights beyond `mode`. A folder of another user is
+// refused, because this user could replace our files.
 static int make_folder(const char *path, mode_t mode, struct err *err)
 {
     struct stat st;

@@ -16,7 +16,8 @@
 
 extern char **environ;
 
-// `path` has room for PATH_MAX bytes.
+// Returns whether this program's folder has the program `relative`, and makes its path in `path`,
+// which has room for PATH_MAX bytes.
 static bool find_beside(const char *relative, char *path)
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);

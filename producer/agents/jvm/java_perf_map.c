@@ -3,7 +3,7 @@
 // The format has no field for times and no line for code that is gone: perf and other tools would
 // read any other line as a symbol. Therefore times have a file of their own. Its lines are written
 // first: a reader that sees a line of the map finds its time. If one of the files cannot be written
-// any more, both end; only then the map's last lines may lack a time.
+// any more, both end. In this case alone, the map's last lines may lack a time.
 //
 // A VM that compiles without end would fill the disk, usually that of /tmp: the files have a limit.
 // At the limit both files stay whole.

@@ -259,7 +259,8 @@ static struct request *find_request(struct ipc_client *client, uint64_t id)
     return NULL;
 }
 
-// Makes a reply from a frame. Returns 1 with *ret, or 0 if no request expects it.
+// Makes a reply from a frame. Returns 1 with *ret; 0 if no request expects the reply; or a negative
+// errno.
 static int read_reply(struct ipc_client *client, const Pb__IPCFrame *frame, struct ipc_reply *ret)
 {
     struct request *request = find_request(client, frame->request_id);
