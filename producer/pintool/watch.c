@@ -134,7 +134,7 @@ static void json_begin(struct json *json, const struct watch *watch, const struc
     json_text(json, "path", file->target.path);
 }
 
-// Prints a file without other data: it is gone, or unknown to this user.
+// Prints the state of a file without other data: gone, unknown to this user, no zip, or an error.
 static void print_state(const struct watch *watch, const struct watched *file, const char *state)
 {
     if (watch->options->json) {

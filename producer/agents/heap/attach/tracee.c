@@ -171,7 +171,7 @@ static void repeat_syscall(struct user_regs_struct *registers, uint64_t number)
 
 // Releases the thread. A thread that was killed meanwhile cannot be released, and the tracer must
 // wait for its end: if the process executes another program, the process waits for this end, too. A
-// tracer that waited for another thread of the process would therefore wait for ever.
+// tracer that waited for another thread of the process would therefore wait in vain.
 static void let_go(struct tracee *tracee)
 {
     int event;
