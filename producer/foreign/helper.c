@@ -84,7 +84,7 @@ VEC_DEFINE(call_vec, struct foreign_call *);
 struct foreign_helper {
     struct foreign *foreign; // borrowed
     pid_t pid;               // 0: no process
-    int fd;                  // owned; -1
+    int fd;                  // owned; -1: none
     struct loop_io *io;
     struct loop_timer *timer;
     struct call_vec waiting;      // owned, in the order of arrival

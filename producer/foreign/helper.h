@@ -82,7 +82,7 @@ void foreign_close_socket(struct foreign *foreign, int fd);
 bool foreign_is_full(struct foreign *foreign);
 
 int foreign_helper_new(struct foreign *foreign, struct foreign_helper **ret);
-// Unfinished calls end with -ECANCELED. Does not wait: the process ends by itself. Returns NULL.
+// Unfinished calls end with -ECANCELED. Does not wait for the end of the process. Returns NULL.
 struct foreign_helper *foreign_helper_free(struct foreign_helper *helper);
 
 // Reports the end of a call. The loop or foreign_helper_settle() calls this function;

@@ -114,7 +114,7 @@ bool foreign_has_own_mounts(const char *proc, int32_t pid)
     snprintf(path, sizeof(path), "%s/%d/ns/mnt", proc, pid);
     int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
     CLEANUP(close_fdp) int users = fd < 0 ? -1 : ioctl(fd, NS_GET_USERNS);
-    // -EPERM: a namespace above ours.
+    // A failure with -EPERM means a namespace above ours.
     return users >= 0 && !is_own_namespace(users);
 }
 

@@ -386,7 +386,7 @@ static int start_process(struct relays *relays, uint64_t payer, void (*child)(in
     return 0;
 }
 
-// Ends closers that are idle, and kills those that hang.
+// Ends idle closers, and kills closers that hang.
 static void look_at_closers(void *userdata)
 {
     struct relays *relays = userdata;
@@ -510,7 +510,7 @@ static bool close_socket(struct relays *relays, int fd, uint64_t payer)
            (start_closer_within_limits(relays, payer) && pass_to_closer(relays, fd, payer));
 }
 
-// Passes the unclosed sockets to a closer, whatever the limits say. Otherwise the service would
+// Passes the unclosed sockets to a closer, even beyond the limits. Otherwise the service would
 // close them at its end, and one close that blocks would keep the service from ending. If no closer
 // can be started, the sockets stay open.
 static void close_rest(struct relays *relays)

@@ -17,7 +17,7 @@
 struct foreign_message {
     uint32_t job;    // in a request
     int32_t result;  // in an answer
-    uint64_t number; // the same in request and answer
+    uint64_t number; // an answer repeats the number of its request
     // In an answer: nanoseconds of the job without its waits for a processor; and nanoseconds of
     // all such waits since the process began.
     uint64_t taken, queued;

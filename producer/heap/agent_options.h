@@ -31,7 +31,7 @@ struct agent_options {
     uint64_t perf_map_max_bytes;
     bool trace;   // samples go to recorders, with their intervals
     bool once;    // only to the present recorder, if any
-    bool stop;    // end the running sampling, begin none
+    bool stop;    // end the running sampling, and begin no other
     bool has_log; // SAMPLE_RATE or LOG_PATH is given
     char log_path[PATH_MAX];
     char socket[AGENT_SOCKET_MAX]; // of recorders

@@ -82,7 +82,7 @@ struct config_unread {
     unsigned only;   // RUNS_... bits of the sessions that do not read the field; 0: all
 };
 
-// The name of a field of DataSourceConfig. Does not compile if there is no such field.
+// The name of a field of DataSourceConfig. A name without a field does not compile.
 #define SOURCE_CONFIG(field) (&#field[0 * sizeof(((Pb__DataSourceConfig *)0)->field)])
 
 struct source_class {

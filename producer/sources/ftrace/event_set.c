@@ -4,7 +4,7 @@
 // only for names without a group, for patterns, and to suggest a name for an unknown one.
 //
 // With sched_switch in the set, scheduling events are written in columns unless the config forbids
-// columns. Perfetto does the same; readers know both forms.
+// columns. Perfetto writes columns, too; readers know both forms.
 #include "producer/sources/ftrace/event_set.h"
 
 #include <dirent.h>

@@ -51,7 +51,7 @@ struct heap_client {
     nsec_t smaps_due; // boot time; earlier dumps have no smaps
     bool is_java;
     bool from_startup;
-    bool is_sent;      // the ring was sent to a native process, which begins by itself
+    bool is_sent;      // the ring was sent to a native process, which begins its profile
     bool is_awaited;   // the ring was sent, but the process does not use it yet
     bool ended;        // no more data will come
     bool disconnected; // the profile ended before the recording

@@ -170,7 +170,7 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
     else if (result == -EBUSY && !is_known_now)
         attach_failed(heap, pid, result, "it is being profiled already");
     else if (result == -ESRCH && !is_known_now &&
-             !is_being_attached(heap, pid)) // the attachment reports the same
+             !is_being_attached(heap, pid)) // otherwise the attachment reports the end
         attach_failed(heap, pid, result, "it has ended");
     else if (result == -EPROTO)
         attach_failed(heap, pid, result,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel finds each word at the same distance from its entry in the list. The entry must not
-// lie in the memory that the client can write. Therefore a private page lies directly before the
-// shared memory, and the entry at the end of this page.
+// The kernel finds each futex word at the same distance from the word's entry in the list. The
+// entry must not lie in the memory that the client can write. Therefore a private page lies
+// directly before the shared memory, and the entry at the end of this page.
 //
 // The process can die between any two instructions: the order of the stores keeps the list whole.
 //
-// Robust mutexes of the C library use the same list. This program has none.
+// Robust mutexes of the C library use the same list. This program has no robust mutexes.
 #include "producer/sources/heap/last_will.h"
 
 #include <errno.h>

@@ -118,7 +118,7 @@ static int open_below(struct perf_map_file *file, const char *path, struct stat 
     return fd;
 }
 
-// Opens the file of times beside the map at `path`. Returns -1 if there is none.
+// Opens the file of times beside the map at `path`. Returns -1 if the file is missing.
 static int times_open(struct perf_map_file *file, const char *path)
 {
     char times[PERF_MAP_PATH_MAX + 8];

@@ -24,7 +24,7 @@
 #include "common/ranges.h"
 
 // The kernel does not answer this caller, because the caller neither owns nor may write the file
-// (or the file is on hugetlbfs). Any answer, "all resident" above all, would be made up.
+// (or the file is on hugetlbfs). Any answer would be made up, especially "all resident".
 #define RESIDENCY_E_UNKNOWN 1
 // residency_probe_walk() stopped at its deadline: call it again to continue.
 #define RESIDENCY_E_AGAIN 2

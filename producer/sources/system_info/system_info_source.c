@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The packets are written when the session starts, and again when readers are told to drop their
+// The packets are written when the session starts, and again when a packet makes readers drop their
 // state. They survive the wrap of a ring.
 #include "producer/sources/source.h"
 
