@@ -4,7 +4,7 @@
 // any order. A flow is written as soon as both of its slices are known.
 #include "converter/import/gpu/gpu.h"
 
-#define SLICES_MAX 64 // of an event and kind; limits the number of pairs
+#define SLICES_MAX 64 // slices of an event and kind; limits the number of pairs
 
 static struct gpu_event *event_get(struct import *im, struct gpu_events *events, uint64_t number)
 {

@@ -20,12 +20,13 @@ static inline struct wire_field gpu_text(struct wire_field text)
     return text;
 }
 
-// The number of a GPU that is unique across machines.
+// Returns the number of a GPU that is unique across machines.
 int64_t gpus_get(struct import *im, uint32_t gpu);
 
 void gpu_frequency_push(struct import *im, int64_t ts, uint32_t gpu, double khz);
 
-// Adds a value of a GPU's memory: all of it or, if `pid` is not 0, the memory of that process.
+// Adds a value of a GPU's memory: the whole memory or, if `pid` is not 0, the memory of this
+// process.
 void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, double bytes);
 
 // Kinds of Vulkan objects, as Vulkan numbers them.
@@ -37,14 +38,14 @@ enum vulkan_object {
 
 extern const struct importer importer_vulkan_api; // has the names
 
-// The name that a program gave the object; no text: unnamed.
+// Returns the name that a program gave the object; no text: unnamed.
 struct slice_name vulkan_object_name(struct import *im, enum vulkan_object type, uint64_t handle);
 
 // Events of a machine's GPUs. Flows connect the slices of an event.
 enum gpu_event_end {
-    GPU_EVENT_SUBMITTED, // by a thread; the last counts
+    GPU_EVENT_SUBMITTED, // by a thread; the last slice counts
     GPU_EVENT_RAN,       // on a GPU
-    GPU_EVENT_AWAITED,   // by a thread; the last counts
+    GPU_EVENT_AWAITED,   // by a thread; the last slice counts
     GPU_EVENT_FOLLOWED,  // by other work on a GPU
 };
 
@@ -70,7 +71,7 @@ struct gpu_events {
 
 extern const struct importer importer_render_stages; // has the state
 
-// The events of the current machine.
+// Returns the events of the current machine.
 struct gpu_events *gpu_events_of(const struct import *im);
 
 // Adds a slice to the event `number` of the current machine, and writes its flows.

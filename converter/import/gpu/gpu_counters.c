@@ -6,7 +6,7 @@
 //
 // A value describes the time since the previous value of its counter. The row with the time of the
 // previous value gets the value. If the counter's description says "forwards looking", a value
-// describes the time after it, and the row has the value's own time.
+// describes the time after the value, and the row has the value's own time.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -28,7 +28,7 @@ struct counter {
 };
 VEC_DEFINE(counter_vec, struct counter);
 
-// The time of a track's last value, whose row waits for the next value.
+// The time of a track's last value. The row with this time waits for the next value.
 struct waiting {
     uint32_t track;
     int64_t ts;
@@ -48,13 +48,14 @@ struct group {
 };
 VEC_DEFINE(group_vec, struct group);
 
-// Groups that a descriptor names.
+// Groups in a descriptor.
 struct groups {
     struct map64 by_number; // -> index in items
     struct group_vec items;
 };
 
-// Key of the descriptions for the whole trace; no interned description has this epoch.
+// Key of the descriptions that are valid in the whole trace. No interned description has this
+// epoch.
 static const uint64_t whole_trace[2] = {UINT64_MAX, 0};
 
 static void units_add(struct strbuf *text, const struct wire_field *spec, uint32_t field,
@@ -146,7 +147,7 @@ static void groups_read(struct import *im, struct groups *groups,
         }
 }
 
-// Writes the groups that a counter names, or group 0 if the counter names none.
+// Writes the groups of a counter, or group 0 if the counter names no group.
 static void counter_groups(struct import *im, uint32_t track, const struct groups *groups,
                            const struct wire_field *spec)
 {
@@ -162,7 +163,7 @@ static void counter_groups(struct import *im, uint32_t track, const struct group
         group_row(im, track, 0, NULL);
 }
 
-// Writes the counters that groups name.
+// Writes the counters in the lists of groups.
 static void group_counters(struct import *im, const struct gpu_counters *all,
                            uint64_t descriptor_id, const struct wire_field *descriptor)
 {
@@ -182,7 +183,7 @@ static void group_counters(struct import *im, const struct gpu_counters *all,
     }
 }
 
-// `is_strict`: a second description of a counter is an error.
+// Reads the description of a counter. `is_strict`: a second description of a counter is an error.
 static void spec_read(struct import *im, struct gpu_counters *all, uint64_t number, uint32_t gpu,
                       const struct groups *groups, const struct wire_field *message, bool is_strict)
 {

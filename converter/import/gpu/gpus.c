@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GPUs, their frequencies, memory and logs. A GPU exists from its first mention. GpuInfo has the
-// facts; the place in GpuInfo's list is the number of a GPU.
+// facts. The number of a GPU is its place in GpuInfo's list.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -57,7 +57,7 @@ void gpu_memory_push(struct import *im, int64_t ts, uint32_t gpu, uint32_t pid, 
         .name = slice_name("GPU Memory"),
     };
     if (pid) {
-        // Freed memory may be reported after its process is gone.
+        // Reports of freed memory may follow the end of the process.
         if (processes_find_thread(&im->processes, pid) == UTID_NONE)
             return;
         int64_t utid = processes_update_thread(&im->processes, pid, pid);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuRenderStageEvent: slices of the queues of a GPU. Queues and stages are interned, or, in older
-// traces, numbered by the order of their descriptions. A queue with events before its description
-// has a track with a placeholder name, which the description replaces.
+// GpuRenderStageEvent: slices of the queues of a GPU. Queues and stages are interned. In older
+// traces, the order of their descriptions gives their numbers. A queue with events before its
+// description has a track with a placeholder name. The description replaces this name.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "converter/import/arg_writer.h"
@@ -80,7 +80,7 @@ static void track_explain(struct import *im, uint32_t track, const struct wire_f
     track_describe(&im->tracks, track, &arg, 1);
 }
 
-// Names the placeholder track of a queue.
+// Gives the placeholder track of a queue its name.
 static void queue_name(struct import *im, uint32_t gpu, uint64_t id,
                        const struct described *described)
 {
@@ -148,7 +148,7 @@ static uint32_t pid_of(const struct packet *packet, const union message_GpuRende
     return (uint32_t)field_u64(&context.pid);
 }
 
-// False: the trace lacks the interned queue.
+// Finds the queue of an event. False: the trace lacks the interned queue.
 static bool queue_of(struct import *im, struct render_stages *stages, const struct packet *packet,
                      const union message_GpuRenderStageEvent *event, struct queue *ret)
 {
@@ -300,7 +300,7 @@ static void extra_args(struct stage_args *args, const struct wire_field *message
     }
 }
 
-// The numbers of the set bits, as a list; each number of the mask has 64 bits.
+// Returns a list of the numbers of the set bits. Each number of the mask has 64 bits.
 static struct slice_name subpasses_name(struct import *im, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

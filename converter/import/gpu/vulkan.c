@@ -23,7 +23,7 @@ static const char *const operations[] = {"UNSPECIFIED", "CREATE",        "DESTRO
 static const char *const scopes[N_SCOPES] = {"UNSPECIFIED", "COMMAND", "OBJECT",
                                              "CACHE",       "DEVICE",  "INSTANCE"};
 
-// Bytes, of all processes together.
+// Sums of bytes over all processes.
 struct memory {
     uint64_t driver[N_SCOPES];
     struct map64 allocated, bound; // by type of memory
@@ -34,7 +34,7 @@ static const char *word(const char *const *words, const struct wire_field *field
     return field_u64(field) < N_SCOPES ? words[field_u64(field)] : words[0];
 }
 
-// The sign of an operation in a sum: 1, -1, or 0 for other operations.
+// Returns the sign of an operation in a sum: 1, -1, or 0 for other operations.
 static int sign_of(uint64_t operation, uint64_t more, uint64_t less)
 {
     return operation == more ? 1 : operation == less ? -1 : 0;
