@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. The
-// heap gets a row of heap_graph, the same row as its dump if it was dumped. The failed allocation
-// and its thread have tables of their own.
+// ArtProcessMetadata: an Android app whose Java heap was full or is about to be dumped. The heap
+// gets a row of heap_graph. A dump of the heap shares this row. The failed allocation and its
+// thread have separate tables.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -24,7 +24,7 @@ static uint32_t text_keep(struct import *im, const void *text, size_t size)
     return id;
 }
 
-// "void android.app.Foo.bar(int)" is the method android.app.Foo.bar.
+// Returns the method's name: android.app.Foo.bar for "void android.app.Foo.bar(int)".
 static struct slice_name method_name(const struct wire_field *method)
 {
     const char *text = field_text(method), *end = text + (method->data ? method->size : 0);
@@ -50,7 +50,8 @@ static int64_t frame_of(struct import *im, const struct wire_field *method,
                         (uint32_t)field_u64(line), STRSET_NONE);
 }
 
-// Frames come innermost first; call sites are added from the outermost. Returns 0 or -ENOMEM.
+// Reads a call chain. Frames come innermost first; call sites are added from the outermost frame.
+// Returns 0 or -ENOMEM.
 static int stack_read(struct import *im, const struct wire_field *message, int64_t *ret_callsite)
 {
     CLEANUP(frame_id_vec_done) struct frame_id_vec frames = {0};

@@ -27,7 +27,7 @@ struct heap_graphs {
     struct graph_ids ids;
 };
 
-// The row of a process and time, created if new; NULL: out of memory.
+// Returns the row of a process and time; creates a new row if needed. NULL: memory is out.
 static struct graph_row *row_of(struct import *im, struct heap_graphs *state, int64_t upid,
                                 int64_t ts)
 {
@@ -121,7 +121,7 @@ static void heap_graph_sorted(struct import *im, const struct packet *packet)
         graph->has_size = true;
         graph->heap_size = field_i64(&head.heap_bytes_allocated);
     }
-    // True: the rest of the list is ignored.
+    // By field. True: the rest of the list is ignored.
     bool broken[PB_HeapGraph_heap_bytes_allocated] = {false};
     struct wire_reader reader = wire_sub(packet->message);
     struct wire_field field;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of the importer of Java heap graphs: a dump while it is read (read.c), the data that need
-// the whole dump (resolve.c), and the rows (write.c).
+// Parts of the importer of Java heap graphs: reading a dump (read.c), finding the data that need
+// the whole dump (resolve.c), and writing the rows (write.c).
 #pragma once
 
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 
 struct graph_object {
     int64_t self_size, native_size;
-    uint32_t type;         // NOTHING: only referred to
+    uint32_t type;         // NOTHING: the dump lacks the object itself
     uint32_t refs, n_refs; // begin and number of its references
     uint8_t heap, root;    // root: N_ROOTS: none
     int32_t distance;      // from a root; -1: unreachable
@@ -46,7 +46,7 @@ struct graph_type {
     uint32_t location_name;    // string
     uint32_t super;            // class, NOTHING: unknown
     uint32_t loader;           // object
-    uint32_t above;            // the nearest type with fields: itself or a superclass
+    uint32_t above;            // the nearest type with fields: this type or a superclass
     uint8_t kind;
     bool has_location, is_known, has_above;
 };
@@ -102,7 +102,8 @@ bool graph_part_read(struct import *im, struct graph *graph, int64_t upid, int64
 // Begins the dump, if it is new. Returns false if the open dump belongs to another process or time.
 bool graph_begin(struct import *im, struct graph *graph, int64_t upid, int64_t ts);
 
-// Index of the entry with this id, created if new; NOTHING: too many, or graph->failed.
+// Return the index of the entry with this id; add a new entry if needed. NOTHING: too many entries,
+// or graph->failed.
 uint32_t graph_object_get(struct graph *graph, uint64_t id);
 uint32_t graph_field_get(struct graph *graph, uint64_t id);
 

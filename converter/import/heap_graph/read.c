@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages come in any order: an object may refer to a later type, field or object. An id therefore
-// has an entry from its first mention on.
+// Messages come in any order: an object may refer to a later type, field or object. Therefore the
+// first mention of an id makes an entry.
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,8 @@ void graph_malformed(struct import *im, const struct graph *graph)
     stats_add_at(&im->stats, STAT_heap_graph_malformed_packet, (uint32_t)graph->upid, 1);
 }
 
-// Index of the entry with this id, created if new; NOTHING: too many.
+// Returns the index of the entry with this id; adds a new entry if needed. NOTHING: too many
+// entries.
 #define GET_OR_ADD(graph, ids, vec, push, id, initial)                                             \
     bool is_new;                                                                                   \
     uint64_t *index = map64_get_or_add(&(graph)->ids, id, (graph)->vec.n, &is_new);                \
@@ -109,7 +110,7 @@ static void ref_add(struct graph *graph, uint32_t owner, uint64_t owned, uint32_
         graph->failed = true;
 }
 
-// False: a list is damaged.
+// Reads the references of an object. False: a list is damaged.
 static bool refs_read(struct import *im, struct graph *graph, const struct wire_field *message,
                       uint32_t owner, uint64_t base)
 {
@@ -117,7 +118,7 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
         return false;
     uint32_t begin_ref = (uint32_t)graph->refs.n;
     size_t n_fields = graph->numbers.n;
-    for (size_t i = 0; i < n_fields; i++) // their objects are set below
+    for (size_t i = 0; i < n_fields; i++) // the next loop sets the objects
         ref_add(graph, owner, 0, graph_field_get(graph, graph->numbers.items[i]), begin_ref);
     if (!numbers_read(graph, message, PB_HeapGraphObject_reference_object_id)) {
         graph->refs.n = begin_ref;
@@ -142,7 +143,7 @@ static bool refs_read(struct import *im, struct graph *graph, const struct wire_
         graph->refs.n = begin_ref;
         return false;
     }
-    uint64_t internal_name = UINT64_MAX; // in no list of names: see types_resolve()
+    uint64_t internal_name = UINT64_MAX; // not in the lists of names: see types_resolve()
     for (size_t i = 0; i < graph->numbers.n && !graph->failed; i++)
         ref_add(graph, owner, graph->numbers.items[i], graph_field_get(graph, internal_name),
                 begin_ref);
@@ -166,7 +167,7 @@ static void bitmap_read(struct graph *graph, uint32_t object,
         graph->failed = true;
 }
 
-// False: a list in the object is damaged.
+// Reads an object. False: a list in the object is damaged.
 static bool object_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                         const struct wire_field *message)
 {
@@ -234,7 +235,7 @@ static void type_read(struct import *im, struct graph *graph, const struct wire_
     };
 }
 
-// "TYPE NAME".
+// Reads the name of a field, "TYPE NAME".
 static void field_name_read(struct import *im, struct graph *graph,
                             const struct wire_field *message)
 {
@@ -263,7 +264,7 @@ static void location_read(struct import *im, struct graph *graph, const struct w
         graph->failed = true;
 }
 
-// False: the list of objects is damaged.
+// Reads the objects of a kind of roots. False: the list of objects is damaged.
 static bool root_read(struct import *im, struct graph *graph, int64_t upid, int64_t ts,
                       const struct wire_field *message)
 {

@@ -11,7 +11,7 @@
 #include "converter/import/profile/deobfuscation.h"
 #include "protos/fields.h"
 
-#define SUPERCLASSES_MAX 1000 // above an object; more are a cycle
+#define SUPERCLASSES_MAX 1000 // superclasses of a class; more superclasses are a cycle
 #define IS_MALLOCED      1    // flag in a registry's size
 
 static uint32_t string_of(struct import *im, const char *text)
@@ -24,7 +24,7 @@ static uint32_t field_of_ref(const struct graph *graph, const struct graph_ref *
     return ref->field == NOTHING ? STRSET_NONE : graph->fields.items[ref->field].name;
 }
 
-// The object that the field `name` of `object` refers to.
+// Returns the object that the field `name` of `object` refers to.
 static uint32_t referred(const struct graph *graph, uint32_t object, uint32_t name)
 {
     const struct graph_object *owner = &graph->objects.items[object];
@@ -43,8 +43,8 @@ static uint32_t superclass_of(const struct graph *graph, uint32_t type)
     return index && graph->types.items[*index].is_known ? (uint32_t)*index : NOTHING;
 }
 
-// The nearest type with fields: this type or a superclass. All types on the way keep the result, so
-// a long way is walked once. NOTHING: none, or a cycle.
+// Returns the nearest type with fields: this type or a superclass. All types on the way keep the
+// result, so a long way is walked once. NOTHING: no type, or a cycle.
 static uint32_t type_with_fields(struct graph *graph, uint32_t type)
 {
     struct graph_type *types = graph->types.items;
@@ -62,7 +62,8 @@ static uint32_t type_with_fields(struct graph *graph, uint32_t type)
     return found;
 }
 
-// Names the references of an object after the fields of its type, then of its superclasses.
+// Gives the references of an object the fields of the object's type, then the fields of its
+// superclasses.
 static void fields_apply(struct import *im, struct graph *graph, const struct graph_object *object)
 {
     uint32_t type = object->type;
@@ -74,7 +75,7 @@ static void fields_apply(struct import *im, struct graph *graph, const struct gr
     for (uint32_t i = 0; i < object->n_refs; i++) {
         struct graph_ref *ref = &graph->refs.items[object->refs + i];
         if (ref->field != NOTHING)
-            return; // internals of the runtime end the list
+            return; // references inside of the runtime end the list
         while (type != NOTHING && at >= graph->types.items[type].n_fields) {
             at -= graph->types.items[type].n_fields;
             type = ++steps < SUPERCLASSES_MAX ? superclass_of(graph, type) : NOTHING;
@@ -182,8 +183,8 @@ static void roots_mark(struct import *im, struct graph *graph)
     graph_index_vec_done(&queue);
 }
 
-// The class of a class object: "java.lang.Class<NAME>". False: the class of an array, or another
-// kind of object.
+// *ret: the class NAME of a class object "java.lang.Class<NAME>". False: the class of an array, or
+// another kind of object.
 static bool class_object_name(struct import *im, const char *text, uint32_t *ret)
 {
     static const char begin_text[] = "java.lang.Class<";
@@ -203,7 +204,7 @@ static uint32_t class_key(struct strset *keys, uint32_t name, uint32_t location)
     return strset_add(keys, (const char *)key, sizeof(key));
 }
 
-// A class object refers to the class object of its superclass.
+// Finds superclasses: a class object refers to the class object of its superclass.
 static void superclasses_find(struct import *im, struct graph *graph)
 {
     uint32_t field = string_of(im, "java.lang.Class.superClass");
@@ -240,7 +241,8 @@ static void superclasses_find(struct import *im, struct graph *graph)
     strset_done(&keys);
 }
 
-// Native memory of an object: its Cleaner's thunk refers to the registry, which has the size.
+// Finds the native memory of objects: the thunk of an object's Cleaner refers to the registry,
+// which has the size.
 static void native_sizes_find(struct import *im, struct graph *graph)
 {
     uint32_t cleaner = string_of(im, "sun.misc.Cleaner");
@@ -266,7 +268,8 @@ static void native_sizes_find(struct import *im, struct graph *graph)
     }
 }
 
-// Needs the locations of classes.
+// Finds names before obfuscation. Called after types_resolve(), which sets the locations of
+// classes.
 static void names_deobfuscate(struct import *im, struct graph *graph)
 {
     vec_foreach(&graph->types, type) {
