@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of Chrome's JSON. Events of one moment have an order of their own: first the ends of
-// slices, then slices of known duration, the longest first, then all others. So the events of a
-// moment wait until the next moment.
+// Events of Chrome's JSON. Events of one moment are sorted: first the ends of slices, then slices
+// of known duration, the longest first, then all other events. Therefore the events of a moment
+// wait until the next moment.
 #include "converter/import/json/json_event.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define HELD_MAX 65536 // events of one moment that are sorted
 
 struct held {
-    int64_t key; // the smallest comes first
+    int64_t key; // the smallest key comes first
     uint64_t order;
     struct wire_field message;
 };
@@ -41,7 +41,7 @@ static struct slice_name text_name(const struct wire_field *field)
     return (struct slice_name){.text = field->size ? field_text(field) : NULL, .size = field->size};
 }
 
-// The id of a flow: a number, or a text with hexadecimal digits.
+// Reads the id of a flow: a number, or a text with hexadecimal digits. False: no id.
 static bool flow_id(const struct wire_field *text, const struct wire_field *number, uint64_t *ret)
 {
     char copy[32], *end;
@@ -74,7 +74,7 @@ static void bound_flow(struct json_event *event, int64_t slice, int64_t ts)
                                     : JSON_FLOW_END);
 }
 
-// Phases s, t, f
+// Handles the phases s, t and f.
 static void flow_event(struct json_event *event)
 {
     struct import *im = event->im;
@@ -98,7 +98,8 @@ static void flow_event(struct json_event *event)
                                             : JSON_FLOW_END);
 }
 
-// Bytes that identify an asynchronous slice: its category and id. False: no id.
+// Returns in *ret a hash of category and id, which identify an asynchronous slice. *ret_local: the
+// id is unique in its process only. False: no id.
 static bool cookie_of(struct json_event *event, int64_t *ret, bool *ret_local)
 {
     const union message_JsonEvent *fields = &event->fields;
@@ -125,7 +126,7 @@ static bool cookie_of(struct json_event *event, int64_t *ret, bool *ret_local)
     return false;
 }
 
-// The first name of an id's slices names their tracks.
+// Returns the name for the tracks of an id: the first name of the id's slices.
 static struct slice_name root_name(struct json_event *event, int64_t upid, int64_t cookie,
                                    bool is_local)
 {
@@ -238,7 +239,8 @@ static int64_t end_of(int64_t ts, int64_t dur)
     return __builtin_add_overflow(ts, dur, &end) ? INT64_MAX : end;
 }
 
-// A slice that overlaps another of its thread goes to a track beside the thread's.
+// Adds a slice that overlaps another slice of its thread. The slice goes to a track beside the
+// thread's track.
 static void overlap_add(struct json_event *event, struct slice_spec *spec,
                         const struct slice_overlap *other)
 {

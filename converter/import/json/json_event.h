@@ -26,9 +26,9 @@ struct json_event {
 // Counts an event that cannot be read.
 void json_event_wrong(struct json_event *event);
 
-// Phase C: counters of a process.
+// Reads phase C: counters of a process.
 void json_counters_read(struct json_event *event);
-// Phase T: the state of a thread for some time.
+// Reads phase T: the state of a thread for some time.
 void json_thread_state_read(struct json_event *event);
-// Phase M: names of processes and threads, and their order.
+// Reads phase M: names of processes and threads, and their order.
 void json_names_read(struct json_event *event);

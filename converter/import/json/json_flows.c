@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See json_flows.h. A flow is a chain of slices: memory holds the last slice of each.
+// See json_flows.h. A flow is a chain of slices. Memory holds the last slice of each flow.
 #include "converter/import/json/json_flows.h"
 
 struct json_flow json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,

@@ -11,10 +11,10 @@
 
 enum json_flow_use { JSON_FLOW_BEGIN, JSON_FLOW_STEP, JSON_FLOW_END };
 
-// A flow as its events name it.
+// A flow, as an event refers to the flow.
 struct json_flow {
     uint64_t number;
-    int64_t set; // its args; ARG_SET_NONE: none
+    int64_t set; // args of the flow; ARG_SET_NONE: none
 };
 
 struct json_flow_end {
@@ -24,7 +24,7 @@ VEC_DEFINE(json_flow_ends, struct json_flow_end);
 
 struct json_flow_wait {
     struct json_flow flow;
-    uint64_t next; // index of the next of the track, + 1; 0: none
+    uint64_t next; // index of the track's next wait, + 1; 0: none
 };
 VEC_DEFINE(json_flow_waits, struct json_flow_wait);
 
@@ -35,22 +35,22 @@ struct json_flows {
     struct map64 last; // flow -> index in ends
     struct json_flow_ends ends;
     struct strset ids; // id, category and name of flows in the older format; the index is the flow
-    struct json_flow_sets sets;   // by that index: the args
+    struct json_flow_sets sets;   // args by the index in `ids`
     struct map64 waiting;         // track -> index in waits, + 1
     struct json_flow_waits waits; // flows that end in the next slice of their track
     struct strbuf key;
 };
 
-// The flow of an event in the older format, which is known by its id, category and name. These two
-// are its args.
+// Returns the flow of an event in the older format. The id, category and name identify the flow.
+// Category and name are the args of the flow.
 struct json_flow json_flow_of(struct import *im, struct json_flows *flows, uint64_t id,
                               struct slice_name category, struct slice_name name);
 
-// The flow goes through a slice, which began at `ts`.
+// Leads the flow through a slice, which began at `ts`.
 void json_flow_through(struct import *im, struct json_flows *flows, struct json_flow flow,
                        int64_t slice, int64_t ts, enum json_flow_use use);
 
-// The flow ends in the next slice of the track.
+// Ends the flow in the next slice of the track.
 void json_flow_await(struct import *im, struct json_flows *flows, struct json_flow flow,
                      uint32_t track);
 

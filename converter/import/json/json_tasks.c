@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of JSON that are not slices: counters, states of threads, names.
+// Events of Chrome's JSON that are not slices: counters, states of threads, names.
 #include <math.h>
 
 #include "converter/ground/json_reader.h"

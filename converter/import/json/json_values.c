@@ -52,7 +52,8 @@ static void value_put(struct walk *walk, const struct json_token *value)
         walk->writer.failed = true; // a number with hundreds of digits
 }
 
-// Enters the element or member that a value is. False: the nesting is too deep, or memory ran out.
+// Enters the element or member of the next value. False: the nesting is too deep, or memory ran
+// out.
 static bool value_enter(struct walk *walk, struct arg_place *ret)
 {
     struct container *in = &walk->open[walk->n_open - 1];

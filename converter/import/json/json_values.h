@@ -6,9 +6,10 @@
 #include "converter/import/args.h"
 #include "converter/import/import.h"
 
-// Appends the values of a JSON object: {"a": [5]} becomes args.a[0]. Values after wrong syntax,
-// and after more values or longer keys than are kept, are left out; stats counts their rows. Texts
-// live as long as cells do. `before`: args of the row, whose lists continue; NULL: none.
+// Appends the values of a JSON object: {"a": [5]} becomes args.a[0]. Values after wrong syntax, and
+// values beyond the limits of an arg_writer, are left out; stats counts the rows with left-out
+// values. Texts live as long as cells do. `before`: args of the row, whose lists continue; NULL:
+// none.
 void json_values_read(struct import *im, const struct wire_field *json,
                       const struct arg_vec *before, struct arg_vec *args);
 
