@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A path names a node and its ancestors, which the trace may lack. Each process that uses a shared
-// node reports it: the first report places the node, and all reports add entries. Nodes are
+// node reports the node: the first report places the node, and all reports add entries. Nodes are
 // therefore read first, in order of pid and path, then edges.
 #include "converter/import/memory_snapshot/graph.h"
 
@@ -52,13 +52,13 @@ static int raw_edge_compare(const void *a, const void *b)
     return order(x->index, y->index);
 }
 
-// By pid, then by index.
+// Orders by pid, then by index.
 static int process_compare(const void *a, const void *b)
 {
     const struct memory_process *x = a, *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
-    return order(x->root, y->root); // the root is still the index
+    return order(x->root, y->root); // `root` still has the index
 }
 
 static uint32_t node_add(struct memory_graph *graph, uint32_t parent, uint32_t name)
@@ -106,7 +106,7 @@ uint32_t memory_child_get(struct memory_graph *graph, uint32_t parent, uint32_t 
     return index;
 }
 
-// The node at the end of a path.
+// Returns the node at the end of a path.
 static uint32_t path_get(struct memory_graph *graph, uint32_t root, const struct raw_node *raw)
 {
     const char *pos = raw->name.at, *end = pos + raw->name.size;
@@ -231,7 +231,7 @@ static void edge_add(struct memory_graph *graph, const struct raw_edge *raw)
 {
     const uint64_t *source = map64_find(&graph->by_id, raw->source);
     const uint64_t *target = map64_find(&graph->by_id, raw->target);
-    if (!source || !target) // without both nodes, the memory stays with its node
+    if (!source || !target) // if a node is missing, the memory stays with the other node
         return;
     struct memory_node *owned = &graph->nodes.items[*target];
     struct memory_edge edge = {.source = (uint32_t)*source,

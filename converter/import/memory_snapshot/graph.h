@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory as reported by processes, as a graph: a tree of nodes for each process, a tree for shared
+// The memory that processes report, as a graph: a tree of nodes for each process, a tree for shared
 // memory, and edges from a node to a node whose memory it owns. sizes.c derives the sizes of the
 // nodes.
 #pragma once
@@ -27,13 +27,13 @@ struct memory_node {
     uint32_t name; // string: the last part of its path
     uint32_t parent, first_child, last_child, next_sibling;
     uint32_t first_entry, last_entry;
-    uint32_t owns;        // the last edge to a node that it owns
+    uint32_t owns;        // the last edge to an owned node
     uint32_t first_owner; // head of the list of edges to this node
     uint64_t id;          // in the trace; 0: none
     bool has_size, has_effective_size;
     uint64_t size, effective_size;
-    // Bytes of the size: without nodes that own others, and without memory that owners claim; see
-    // sizes.c.
+    // Parts of `size` in bytes: without nodes that own other nodes (not_owning), and without memory
+    // that owners claim (not_owned); see sizes.c.
     uint64_t not_owning, not_owned;
     double owned_part, owning_part, all_owned_part, all_owning_part;
     bool visited;
@@ -49,7 +49,7 @@ VEC_DEFINE(memory_edge_vec, struct memory_edge);
 struct memory_process {
     int32_t pid;
     uint32_t root;
-    struct wire_field message; // its ProcessSnapshot; borrowed
+    struct wire_field message; // ProcessSnapshot of the process; borrowed
 };
 VEC_DEFINE(memory_process_vec, struct memory_process);
 
@@ -73,7 +73,7 @@ struct memory_graph {
 int memory_graph_make(struct memory_graph *graph, struct strset *strings,
                       const struct wire_field *processes, size_t n);
 
-// The child `name`, created if missing. MEMORY_NONE: too many, or graph->failed.
+// Returns the child `name`; adds a missing child. MEMORY_NONE: too many nodes, or graph->failed.
 uint32_t memory_child_get(struct memory_graph *graph, uint32_t parent, uint32_t name);
 
 // Finds the sizes and effective sizes of all nodes. Returns 0 or -ENOMEM.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // MemoryTrackerSnapshot: the memory of the allocators of all processes at one time. Processes may
-// come in separate packets, so a snapshot is open until a packet has another time. Shared memory
+// come in separate packets, so a snapshot is open until a packet with another time. Shared memory
 // belongs to a process with pid 0, as in Perfetto.
 #include <errno.h>
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a node. Its size is the largest of its own number, the sum of its children and its
-// largest owner. The rest that the children lack becomes a child of its own. The effective size
-// counts no byte twice: an owned node's memory is charged to its owners, the highest importance
-// first and in equal parts among equals. Only the rest stays with the node.
+// Finds the sizes of nodes. The size of a node is the largest of three numbers: the node's own
+// number, the sum of its children and its largest owner. If the children have less than the size, a
+// further child has the rest. The effective size counts no byte twice: the owners of a node are
+// charged for the node's memory, the highest importance first, and in equal parts for equal
+// importance. Only the rest stays with the node.
 //
-// Each step needs the steps before it for all nodes. A step visits children and owners before a
-// node, or after the node if parts are passed down. A cycle of ownership is broken where it closes.
+// Each step needs the results of the previous steps for all nodes. A step visits children and
+// owners before a node, or after the node if the step passes parts down. A step breaks a cycle of
+// ownership at the node that closes the cycle.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -73,8 +75,8 @@ static void visit_upwards(struct memory_graph *graph, visit_fn *visit)
     node_index_vec_done(&stack);
 }
 
-// Visits the node before its children and owners. A node that is not ready is pushed again by the
-// node that it waits for.
+// Visits the node before its children and owners. A node waits for its parent and for the node that
+// it owns: the last of these two pushes the waiting node again.
 static void visit_downwards(struct memory_graph *graph, visit_fn *visit)
 {
     struct node_index_vec stack = {0};
@@ -101,7 +103,7 @@ static bool is_below(struct memory_graph *graph, uint32_t index, uint32_t root)
     return index == root;
 }
 
-// The bytes that a node adds to its ancestor `root`. graph.c limits the depth.
+// Returns the bytes that a node adds to its ancestor `root`. graph.c limits the depth.
 static uint64_t size_below(struct memory_graph *graph, uint32_t root, uint32_t index)
 {
     const struct memory_node *node = node_at(graph, index);
@@ -153,7 +155,7 @@ static void size_find(struct memory_graph *graph, uint32_t index)
         return;
     node_at(graph, rest)->has_size = true;
     node_at(graph, rest)->size = size - of_children;
-    node_at(graph, rest)->visited = true; // done for this pass
+    node_at(graph, rest)->visited = true; // this pass need not visit the new node
 }
 
 static void sub_sizes_find(struct memory_graph *graph, uint32_t index)
@@ -185,7 +187,7 @@ struct owner {
 };
 VEC_DEFINE(owner_vec, struct owner);
 
-// The most important first, then the smallest.
+// Orders by importance, the highest first, then by size, the smallest first.
 static int owner_compare(const void *a, const void *b)
 {
     const struct owner *x = a, *y = b;
@@ -196,8 +198,9 @@ static int owner_compare(const void *a, const void *b)
     return (small > large) - (small < large);
 }
 
-// Owners of the same importance: all share the size of the smallest; the others share the excess of
-// the next, and so on.
+// Charges owners of the same importance, in order of size. All owners share the size of the
+// smallest owner; the other owners share the excess of the next owner, and so on. `charged`: bytes
+// that owners are charged for already. Returns the new number.
 static uint64_t owners_share(const struct owner *owners, size_t n, uint64_t charged)
 {
     double own_part = 0;
