@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CpuPerUidData: CPU time of every user, by cluster of CPUs. The first value of a user on a
-// sequence is the time since boot; later values are increments. Android's users for isolated and
-// shared processes are many and short-lived: each range of them counts as one user.
+// sequence is the time since boot; later values are increments. Android has many short-lived users
+// for isolated and shared processes: each range of such users counts as one user.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -18,7 +18,7 @@
 struct uids {
     struct map64 last_ms;            // by user and cluster, of all sequences
     struct map64 used_ms;            // since the trace began, by group and cluster
-    struct map64 system_ms, apps_ms; // the same for all users, by cluster
+    struct map64 system_ms, apps_ms; // since the trace began, sums of all users, by cluster
     struct sparse_counters counters; // sums of a sequence are by user and cluster
 };
 
@@ -111,7 +111,7 @@ static struct uid_values uid_values_of(const struct wire_field *message, uint64_
     return values;
 }
 
-// Each user has a value per cluster.
+// Reads the next value. Each user has a value for each cluster. False at the end.
 static bool uid_values_next(struct uid_values *values, uint32_t *ret_uid, uint32_t *ret_cluster,
                             uint64_t *ret_ms)
 {
@@ -145,7 +145,7 @@ static void cpu_per_uid_sorted(struct import *im, const struct packet *packet)
     struct uid_values values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms))
         time_add(im, all, of, uid, cluster, ms);
-    // In a second pass, because several users may be in the same group.
+    // A second pass writes the values, because several users may be in the same group.
     sparse_counters_round(&all->counters, packet->ts);
     values = uid_values_of(packet->message, of->n_columns);
     while (uid_values_next(&values, &uid, &cluster, &ms)) {

@@ -2,7 +2,7 @@
 //
 // Android's estimates of energy by consumer and user, and the time that hardware entities were in
 // each of their states. Both refer to descriptions by number. The first description of a number
-// counts, wherever it is in the trace.
+// counts for the whole trace.
 #include "common/cleanup.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// KernelWakelockData: the time that each wakelock was held. Locks are named once per sequence. A
-// packet has the increments of the locks that were held since the previous packet.
+// KernelWakelockData: the time that each wakelock was held. A sequence gives the name of each lock
+// once. A packet has the increments of the locks that were held since the previous packet.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "converter/import/power/sparse_counters.h"
@@ -16,7 +16,8 @@ static const enum stat errors[] = {
     STAT_kernel_wakelock_implausibly_large_value_reported,
 };
 
-// `of->ids` has the names (in strings) and types of locks, `of->sums` the times (ms) by name.
+// Keeps the name of a lock. `of->ids` has the names (in strings) and types of locks, `of->sums` the
+// times (ms) by name.
 static void lock_name(struct import *im, struct sequence_sums *of, const struct wire_field *message)
 {
     MESSAGE(lock, KernelWakelockData_Wakelock, message);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PowerRails: energy that the rails of a device have used since boot. Descriptors name the rails of
-// a recording session and may follow the data, so they are read in file order. Each value has its
-// own time.
+// PowerRails: energy that the rails of a device have used since boot. Descriptors have the names of
+// the rails of a recording session. Descriptors may follow the data, so they are read in file
+// order. Each value has its own time.
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
@@ -68,7 +68,7 @@ static void rail_name(const struct wire_field *raw, struct strbuf *name)
     strbuf_add_str(name, "_uws");
 }
 
-// The track of a rail; NULL: no descriptor.
+// Returns the track of a rail; NULL: no descriptor.
 static const uint64_t *rail_find(const struct rails *rails, uint64_t session, uint32_t index)
 {
     const uint64_t *number = map64_find(&rails->sessions, session);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Only values in packets cost time: a trace may name a million counters once and poll them forever.
+// Only values in packets cost time, because a trace may name a million counters once and poll the
+// counters very often.
 #include "converter/import/power/sparse_counters.h"
 
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts)

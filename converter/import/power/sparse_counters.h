@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Many counters that are polled in rounds and rarely change. A changed value gets a row, and so
-// does the last round with the value before. Packets have increments since the previous packet of
-// the same sequence.
+// Many counters that are polled in rounds and rarely change. A changed value gets a row, and the
+// last round with the previous value gets a row, too. Packets have increments since the previous
+// packet of the same sequence.
 #pragma once
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@ VEC_DEFINE(sparse_value_vec, struct sparse_value);
 struct sequence_sums {
     uint32_t epoch;
     uint64_t n_columns;
-    struct map64 ids, sums; // keys are the importer's
+    struct map64 ids, sums; // the importer defines the keys
 };
 VEC_DEFINE(sequence_sums_vec, struct sequence_sums);
 
@@ -39,7 +39,7 @@ struct sparse_counters {
 // Begins a round. Counters without a push in the round keep their values.
 void sparse_counters_round(struct sparse_counters *counters, int64_t ts);
 
-// The sums of the packet's sequence. NULL: the conversion must end.
+// Returns the sums of the packet's sequence. NULL: the conversion must end.
 struct sequence_sums *sparse_counters_sequence(struct import *im, struct sparse_counters *counters,
                                                const struct packet *packet);
 
