@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of kernels other than Linux: states of tasks, their names and processes, frequencies of
+// Events of kernels other than Linux: states, names and processes of tasks, and frequencies of
 // CPUs. Each task reports its own states, so at a switch the start of the next task and the end of
-// the previous task come in either order. A slice that a start has closed is kept, because its task
-// may still report its new state for the same time.
+// the previous task come in either order. A slice that the start of another task has closed is
+// kept, because the slice's task may still report its new state for the same time.
 #include <errno.h>
 
 #include "converter/import/importer.h"
@@ -12,7 +12,7 @@
 
 enum state { UNKNOWN, CREATED, RUNNABLE, RUNNING, SLEEPING, WAITING, STOPPED, DEAD, DESTROYED };
 
-// Compared by address.
+// thread_states_now() returns this address, so a comparison of addresses suffices.
 static const char dead[] = "Z";
 
 static const char *state_text(enum state state)
@@ -66,7 +66,7 @@ static uint32_t name_of(struct import *im, const struct wire_field *text)
     return text->size ? import_keep(im, text) : STRSET_NONE;
 }
 
-// The thread of a state event. UTID_NONE: the state cannot follow the thread's last state.
+// Returns the thread of a state event. UTID_NONE: the state cannot follow the thread's last state.
 static int64_t task_thread(struct import *im, const struct task *task, uint32_t name)
 {
     struct processes *processes = &im->processes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See pid_namespaces.h. Only the innermost number counts, which the process itself sees.
+// See pid_namespaces.h. Only the innermost number counts: the process itself sees this number.
 #include "converter/import/process/pid_namespaces.h"
 
 #include <errno.h>

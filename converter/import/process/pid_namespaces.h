@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes in pid namespaces (containers) see other pids and tids than the host does. /proc has
-// both, so the numbers in data from these processes are translated.
+// Processes in pid namespaces (containers) see other pids and tids than the host. /proc has the
+// numbers of both, so the numbers in data from these processes are translated.
 #pragma once
 
 #include <stdbool.h>
@@ -24,17 +24,17 @@ struct pid_namespaces {
 // or -ENOMEM.
 int pid_namespaces_process(struct pid_namespaces *namespaces, uint32_t pid,
                            const struct wire_field *message, uint32_t number);
-// As pid_namespaces_process(), for a thread of the process. Also returns -ENOENT: the process is
-// not known to be in a namespace.
+// Does the work of pid_namespaces_process() for a thread of the process. Also returns -ENOENT: the
+// process is not known to be in a namespace.
 int pid_namespaces_thread(struct pid_namespaces *namespaces, uint32_t pid, uint32_t tid,
                           const struct wire_field *message, uint32_t number);
 
-// Translates the inner number `local` of the process `pid` to the host's; false: not known.
+// Translates the inner number `local` of the process `pid` to the host's number; false: not known.
 bool pid_namespaces_find(const struct pid_namespaces *namespaces, uint32_t pid, uint32_t local,
                          uint32_t *ret);
 
 void pid_namespaces_done(void *state);
 
-// The state of the current machine.
+// Returns the state of the current machine.
 struct pid_namespaces *pid_namespaces_of(const struct import *im);
 extern const struct importer importer_process_tree; // has the state

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values go to the process's track if the process is known, which is the usual case. Otherwise they
-// go to a track of the thread. If the process becomes known later, that track becomes the
-// process's. If the process already has a track, the values move there at the end.
+// Values go to the process's track if the process is known, the usual case. Otherwise the values go
+// to a track of the thread. If the process becomes known later, the thread's track becomes the
+// process's track. If the process already has a track, the values move to that track at the end.
 #include "converter/import/process/process_counters.h"
 
 #include <stdio.h>
@@ -47,7 +47,8 @@ static uint32_t track_make(struct import *im, bool of_process, int64_t id,
     return tracks_get(&im->tracks, &spec);
 }
 
-// A linear search: kinds are a few dozen at most.
+// Returns the index of a kind; adds a new kind. The search is linear, because a trace has a few
+// dozen kinds at most.
 static size_t kind_get(struct import *im, enum process_counter counter, const char *key,
                        const char *metric)
 {
@@ -119,8 +120,8 @@ void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum proc
     counter_push(im, ts, track, value, set);
 }
 
-// The process's track for values on the thread's track. If the process has no track, the thread's
-// track becomes the process's track.
+// Returns the process's track for values on the thread's track. If the process has no track, the
+// thread's track becomes the process's track.
 static uint32_t waiting_settle(struct import *im, const struct waiting_track *waiting, int64_t upid)
 {
     struct track_vec *tracks = &im->tracks.items;

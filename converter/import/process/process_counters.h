@@ -20,7 +20,7 @@ enum process_counter {
 };
 
 struct waiting_track {
-    uint32_t track; // of the thread, in place of the process's
+    uint32_t track; // track of the thread, in place of a track of the process
     int64_t utid;
     enum process_counter counter;
     const char *key, *metric;
@@ -36,14 +36,14 @@ VEC_DEFINE(process_counter_kind_vec, struct process_counter_kind);
 struct process_counters {
     struct waiting_track_vec waiting;
     struct process_counter_kind_vec kinds;
-    struct map64 tracks; // kind and process or thread -> track; saves building names
+    struct map64 tracks; // kind and process or thread -> track; known tracks need no name
     struct map64 sets;   // thread -> arg set of its values
 };
 
-// `key` (and `metric`, for mm events) are static text.
+// Adds a value. `key` (and `metric`, for mm events) are static texts.
 void process_counter_push(struct import *im, int64_t ts, int64_t utid, enum process_counter counter,
                           const char *key, const char *metric, double value);
 
-// The track of a process, for values that are reported by process.
+// Returns the track of a process, for values that events report for a process.
 uint32_t process_counter_track(struct import *im, int64_t upid, enum process_counter counter,
                                const char *key, const char *metric);

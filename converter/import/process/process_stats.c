@@ -122,9 +122,9 @@ static void process_read(struct import *im, int64_t ts, const struct wire_field 
     }
 }
 
-// An end that a poll noticed, some time later. The process only gets an end_ts: later data of its
-// pid still belong to the process, until the kernel reports the end. A process that started after
-// `last_seen` reuses the pid.
+// Reads the end of a process. A poll noticed the end some time later. The process only gets an
+// end_ts: later data of its pid still belong to the process, until the kernel reports the end. A
+// process that started after `last_seen` is another process with the same pid.
 static void ended_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     MESSAGE(ended, ProcessStats_Ended, message);

@@ -11,8 +11,8 @@
 
 #define KTHREADD_PID 2
 
-// /proc appends the current queue to the name of a busy kernel worker thread
-// ("kworker/1:0-events"). The queue changes all the time and is left out.
+// Returns the size of a worker's name without its queue. /proc appends the current queue to the
+// name of a busy kernel worker thread ("kworker/1:0-events"), and the queue changes all the time.
 static size_t worker_name_size(const char *name, size_t size)
 {
     static const char prefix[] = "kworker/";
@@ -51,7 +51,7 @@ static void cmdline_read(const struct wire_field *process, int32_t ppid, struct 
             ret->cmdline.size = size;
         }
     }
-    // A process that overwrote its arguments usually has all of them in the first.
+    // A process that overwrote its arguments usually has the whole text in the first argument.
     const char *blank = ret->n_parts == 1 ? memchr(text, ' ', ret->name_size) : NULL;
     if (blank)
         ret->name_size = (size_t)(blank - text);
@@ -131,7 +131,7 @@ static void thread_read(struct import *im, const struct wire_field *field,
 static void process_tree_sorted(struct import *im, const struct packet *packet)
 {
     CLEANUP(map64_done) struct map64 kernel_threads = {0};
-    // Processes come first, whatever the order in the message.
+    // Processes come first, in any order of the message.
     struct fields each = fields_of(packet->message, PB_ProcessTree_processes);
     while (!import_failed(im) && fields_next(&each))
         process_read(im, &each.field, &kernel_threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A slice is complete when its thread is switched out, so one slice per CPU is held.
+// A slice is complete when its thread is switched out, so memory holds one slice per CPU.
 #include "converter/import/process/sched_slices.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu)
     return &cpus->items[cpu];
 }
 
-// The kernel's prev_state as letters ("S", "D", "R+"); NULL: not a state of this kernel. The text
-// lives as long as the conversion.
+// Returns the kernel's prev_state as letters ("S", "D", "R+"); NULL: not a state of this kernel.
+// The text lives as long as the conversion.
 static const char *sched_state_text(struct import *im, int64_t prev_state)
 {
     char text[TASK_STATE_SIZE];

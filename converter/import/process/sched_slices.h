@@ -15,13 +15,13 @@ struct sched_cpu {
     bool running; // a slice is open
     int64_t slice_id, slice_ts;
     int32_t slice_priority;
-    // The thread of the last switch; last_utid UTID_NONE: no switch was seen.
+    // The thread of the last switch; last_utid UTID_NONE: no switch so far.
     int64_t last_utid, last_tid;
     int32_t last_priority;
 };
 VEC_DEFINE(sched_cpu_vec, struct sched_cpu);
 
-// The state of a CPU, created if new; NULL: memory ran out.
+// Returns the state of a CPU; adds a new state if needed. NULL: memory ran out.
 struct sched_cpu *sched_cpu_get(struct import *im, uint32_t cpu);
 
 struct sched_switch {

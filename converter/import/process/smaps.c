@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SmapsPacket: the mappings of a process with their sizes, single or summed by name. The newer form
-// has a list per column. A column without a list was not recorded and stays NULL.
+// has a list for each column. A column without a list was not recorded and stays NULL.
 #include "common/elements.h"
 #include "common/str.h"
 #include "converter/import/importer.h"
@@ -88,7 +88,7 @@ VEC_DEFINE(name_vec, struct wire_field);
 
 #define N_LISTS 12
 
-// False: the lists do not have the same length.
+// Writes a row from the next value of each list. False: the lists do not have the same length.
 static bool packed_row(struct import *im, int64_t ts, int64_t upid, struct list *lists,
                        const struct wire_field *name, uint64_t count, bool has_count)
 {
