@@ -34,7 +34,7 @@ static const uint64_t kept = BIT(CAP_DAC_READ_SEARCH) | // files and processes o
                              BIT(CHECKPOINT_RESTORE) |  // files that processes have mapped
                              BIT(CAP_SYSLOG) |          // names of kernel functions
                              BIT(CAP_SYS_RESOURCE) |    // pressure thresholds, OOM scores
-                             BIT(CAP_SYS_NICE) |        // own priority, and that of helpers
+                             BIT(CAP_SYS_NICE) |        // priorities of the daemon and its helpers
                              BIT(CAP_IPC_LOCK) |        // locks the daemon's own memory
                              BIT(CAP_SETUID) |          // helpers run as owners of files, or nobody
                              BIT(CAP_SETGID) |          // the groups of these helpers

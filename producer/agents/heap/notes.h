@@ -6,6 +6,6 @@
 #include <link.h>
 #include <stdint.h>
 
-// Returns the content of the first note with this name and type. *ret_size is 0 if there is none.
+// Returns the content of the first note with this name and type, or NULL with *ret_size 0.
 const uint8_t *note_find(const struct dl_phdr_info *info, const char *name, uint32_t type,
                          uint32_t *ret_size);

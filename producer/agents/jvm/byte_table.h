@@ -18,7 +18,8 @@ struct byte_table {
     size_t n_bytes;             // of memory, approximately
 };
 
-// Returns the entry, valid until the next change; NULL if there is none.
+// Returns the entry of a string, valid until the next change, or NULL if the table lacks the
+// string.
 const struct byte_entry *byte_table_find(const struct byte_table *table, const void *bytes,
                                          size_t size);
 

@@ -5,8 +5,8 @@
 // first: a reader that sees a line of the map finds its time. If one of the files cannot be written
 // any more, both end. In this case alone, the map's last lines may lack a time.
 //
-// A VM that compiles without end would fill the disk, usually that of /tmp: the files have a limit.
-// At the limit both files stay whole.
+// A VM that compiles without end would fill the disk, usually the disk of /tmp: the files have a
+// limit. At the limit both files stay whole.
 #include "producer/agents/jvm/java_perf_map.h"
 
 #include <errno.h>

@@ -53,7 +53,7 @@ static int sample_put(struct sample_log *log, uint64_t key)
     return 0;
 }
 
-// Finds the key of a text, and writes the text's definition if there is none.
+// Finds the key of a text. Writes a definition of the text if the log has none.
 static int definition_put(struct sample_log *log, const char *text, size_t size, uint64_t *ret)
 {
     const struct byte_entry *known = byte_table_find(&log->definitions, text, size);

@@ -153,8 +153,8 @@ static bool next_object(const char **rest, struct object *ret)
     return ret->base != 0;
 }
 
-// Finds the first object with code whose file name begins with `prefix`. If there is none, *ret is
-// the last object of this name, or empty.
+// Finds the first object with code whose file name begins with `prefix`. Returns false if no object
+// of this name has code: then *ret is the last object of this name, or empty.
 static bool find_object(const struct strbuf *maps, const char *prefix, struct object *ret)
 {
     struct object object;

@@ -61,6 +61,6 @@ bool target_may_stop(const struct target *target, int tid);
 // numbers: some entered a jail of their own.
 int target_n_filters(const struct target *target);
 
-// Returns the address of function `name`, relative to the base of the file, or 0 if there is none.
-// `fd` is borrowed.
+// Returns the address of function `name`, relative to the base of the file, or 0 if the file does
+// not have the function. `fd` is borrowed.
 uint64_t target_symbol(int fd, const char *name);
