@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A descriptor from a client can belong to a file system that the client serves itself (FUSE), or
-// to a socket that lingers. Then a write, and even close(), can take as long as the client likes,
-// in a sleep that no signal ends. Therefore the service never holds a client's descriptor: a relay
-// receives the descriptor, and passes a pipe to the service in its place.
+// to a socket that lingers. Then a write, and even close(), can take any time that the client
+// chooses, in a sleep that no signal ends. Therefore the service never holds a client's descriptor:
+// a relay receives the descriptor, and passes a pipe to the service in its place.
 //
 // A relay is a forked process that keeps only its sockets and may only call functions that move
 // bytes. The kernel kills a relay that stays in a call for STUCK_S. A relay that cannot be killed
@@ -347,8 +347,8 @@ static void relay_ended(void *userdata)
     reap(relay->relays);
 }
 
-// Returns the number of processes of one kind of the payer; *ret_all is the number
-// for all users together.
+// Returns the number of processes of one kind of the payer; *ret_all is the number for all users
+// together.
 static size_t count(const struct relays *relays, uint64_t payer, bool closers, size_t *ret_all)
 {
     size_t n = 0, n_of_payer = 0;

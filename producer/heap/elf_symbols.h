@@ -25,7 +25,7 @@ struct elf_symbols {
     uint32_t build_id_size; // 0: the file has none
 };
 
-// How a file's code is placed. The address of code in the symbol table is its offset in the file
+// The place of a file's code. The address of code in the symbol table is its offset in the file
 // plus `load_bias`.
 struct elf_code {
     uint64_t load_bias;

@@ -57,8 +57,9 @@
 
 #define HEAP_ADDRESS_BYTES 108 // of a socket's name with its terminator, as in struct sockaddr_un
 
-// In `recorder`. The recorder sets the bit when the profile ends, and the kernel sets the bit when
-// the recorder dies (producer/sources/heap/last_will.h). A client sets the bit if it waits in vain.
+// A bit in heap_header.recorder. The recorder sets the bit when the profile ends, and the kernel
+// sets the bit when the recorder dies (producer/sources/heap/last_will.h). A client sets the bit if
+// it waits in vain.
 #define HEAP_STOPPED UINT32_C(0x40000000)
 
 #define HEAP_GONE_STOPPED 1 // the recorder told the client to end, or no recorder read any more

@@ -39,7 +39,7 @@ struct unwind_sample {
     uint64_t stack_size;
 };
 
-// How far a stack was followed.
+// The place where the walk over a stack ended.
 enum unwind_end {
     UNWIND_WHOLE, // to its beginning
     UNWIND_NO_TABLE,

@@ -47,7 +47,7 @@ struct request {
     const sigset_t *waiting;
 };
 
-// As poll(); returns a negative errno on failure, also -EINTR.
+// Works as poll(), but returns a negative errno on failure, also -EINTR.
 static int wait_for(const struct request *request, struct pollfd *ready, int ms)
 {
     struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};

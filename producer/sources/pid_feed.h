@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Passes the pids that the sources of a session meet (ftrace) to the source that names processes
-// (process_stats). Publishing a known pid costs one compare.
+// (process_stats). Publishing a known pid costs one comparison.
 #pragma once
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 // The first use of each page causes a page fault, and the kernel zeroes the page. For events of 30
 // bytes this takes as much time as their encoding. Therefore the kernel is asked for the pages of a
 // whole step in one call, and for huge pages where these are cheap: one huge page replaces 512
-// small ones, and is zeroed at a multiple of the speed.
+// small ones, and the kernel zeroes it several times as fast.
 //
 // Huge pages are not cheap everywhere. If no huge page is free, the kernel compacts memory: the
 // recorder waits, and a recording of memory pressure shows the work for its own recorder. A virtual

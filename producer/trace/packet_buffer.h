@@ -115,8 +115,8 @@ struct packet_view {
 bool packet_buffer_peek(struct packet_buffer *buffer, struct packet_view *ret);
 void packet_buffer_consume(struct packet_buffer *buffer);
 
-// For the last read of a buffer: consumed memory goes back to the kernel. The next write ends this
-// mode.
+// From now on, returns consumed memory to the kernel; for the last read of a buffer. The next write
+// ends this mode.
 void packet_buffer_release_consumed(struct packet_buffer *buffer);
 
 // Walks over the packets that are present at the first call, oldest first, without removing them

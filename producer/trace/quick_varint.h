@@ -20,7 +20,7 @@ static inline uint32_t quick_spread(uint32_t value)
     return (value & 0x007f007f) | (value & 0x3f803f80) << 1;
 }
 
-// For values of 2^28 and more.
+// Writes the varint of a value of at least 2^28.
 static __attribute__((noinline, unused)) uint8_t *quick_put_huge(uint8_t *p, uint64_t value)
 {
     if (value >> 56)

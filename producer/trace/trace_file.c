@@ -339,7 +339,7 @@ static const char *full_name(const struct trace_file *file, char ret[PATH_MAX])
     return ret;
 }
 
-// Ends writing for good. Cuts off a half-written packet if possible.
+// Ends all writing. Cuts off a half-written packet if possible.
 static int fail(struct trace_file *file, int r, struct err *err)
 {
     file->failed = r;

@@ -298,8 +298,8 @@ static int add_pattern(struct builder *builder, const char *group, const char *p
     size_t n = 0;
     for (size_t i = 0; i < builder->known.n && r == 0; i++) {
         const struct known_event *event = &builder->known.items[i];
-        // The kernel's own record types are not events that can be switched on. Useful ones are
-        // requested by name.
+        // The kernel's own record types are not events that can be switched on. A config requests
+        // useful types by name.
         if (str_eq(event->group, "ftrace") && !str_eq(group, "ftrace"))
             continue;
         if (fnmatch(group, event->group, 0) != 0 || fnmatch(pattern, event->name, 0) != 0)

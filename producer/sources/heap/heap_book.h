@@ -22,7 +22,7 @@ struct book_mapping {
 };
 
 // The memory use of all heaps of one process together. The process's heaps share the recorder's
-// limits: many heaps get no more than one.
+// limits: many heaps get no more than one heap.
 struct book_room {
     uint64_t text_bytes, n_mappings, n_sites, n_live;
 };

@@ -47,7 +47,7 @@ bool heap_host_is_alone(const struct heap_host *host);
 // Returns true to take the program, and may take over *fd then.
 typedef bool (*heap_host_fn)(void *userdata, int32_t pid, uid_t uid, int *fd, bool taken);
 
-// Until heap_host_leave(), calls `asks` for each program, or Java VM, that asks. The socket exists
+// Calls `asks` for each program, or Java VM, that asks, until heap_host_leave(). The socket exists
 // while anyone has joined. Fails only if the socket is private and cannot be made.
 int heap_host_join(struct heap_host *host, bool is_java, heap_host_fn asks, void *userdata,
                    struct err *err);

@@ -139,7 +139,7 @@ static void attach_or_wait(struct heap_source *heap, int32_t pid)
         attach_begin(heap, pid, 0);
 }
 
-// Called when an attachment has ended.
+// Begins waiting attachments, after another attachment has ended.
 static void attach_next(struct heap_source *heap)
 {
     for (size_t i = 0; i < heap->waiting.n;) {

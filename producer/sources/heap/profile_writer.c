@@ -45,7 +45,8 @@ static uint64_t mapping_iid(struct dump *dump, struct heap_book *book, struct bo
     return mapping->iid;
 }
 
-// For code without a file: one mapping spans everything, so that frames keep their addresses.
+// Returns the id of the mapping for code without a file. The mapping spans everything, so that
+// frames keep their addresses.
 static uint64_t nowhere_iid(struct dump *dump, struct heap_book *book, const char *path)
 {
     static const struct interned_mapping nowhere = {.end = UINT64_C(1) << 63};

@@ -37,8 +37,8 @@ struct summons {
     void *userdata;
 };
 
-// Until summons_close(), calls `comes` with each connection of the process itself (owned by
-// `comes`). Returns 0 or a negative errno.
+// Calls `comes` with each connection of the process itself (owned by `comes`), until
+// summons_close(). Returns 0 or a negative errno.
 int summons_wait(struct summons *summons, struct loop *loop, void (*comes)(void *userdata, int fd),
                  void *userdata);
 

@@ -339,7 +339,7 @@ static void sample_take(struct perf_source *perf, const struct perf_record *reco
         pid_feed_profiled(perf->env.pids, task->pid);
 }
 
-// Names a task that may end before anybody looks at it.
+// Publishes the end and the name of a task, which may be gone before process_stats looks it up.
 static void end_publish(struct perf_source *perf, const struct perf_record *record)
 {
     const struct perf_task *task = perf_tasks_find(&perf->tasks, (int32_t)record->pid);

@@ -77,7 +77,7 @@ const char *perf_tasks_name(const struct perf_tasks *tasks, int32_t tid);
 // program, or a process, that came later.
 bool perf_tasks_judged_since(const struct perf_tasks *tasks, int32_t pid, uint64_t time);
 
-// Called after a loss of records: the scope of each process is decided again at its next sample.
+// Call it after a loss of records. The scope of each process is decided again at its next sample.
 void perf_tasks_doubt(struct perf_tasks *tasks);
 
 // Notes the content of a record that is not a sample.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Interned data come before the first sample that refers to them. Ids are never used twice in a
-// recording: in a ring, the data of some samples may be lost, and these samples must not take the
-// data of others.
+// recording: in a ring, the data of some samples may be lost, and these samples must not use the
+// data of other samples.
 //
 // A ring keeps the first interned data beside itself. When interned data take too much room,
 // further interned data are in the ring like samples. Interned data are written again each time

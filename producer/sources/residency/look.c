@@ -37,7 +37,7 @@ static bool spans(const struct page_ranges *ranges, uint64_t pages)
                  : ranges->n == 0;
 }
 
-// None or all of the pages are resident: the count alone is exact.
+// Ends a look in which no page or all pages are resident: the count alone is exact.
 static enum look_result finish_uniform(struct look *look, const struct look_memory *memory)
 {
     uint64_t cached = look->counts.cached;
@@ -68,7 +68,7 @@ static enum look_result begin_walk(struct look *look, struct residency_probe *pr
     return walk(look, probe, options, fd, deadline);
 }
 
-// The counts are unchanged: verifies the runs, or skips the verification this time.
+// Continues a look with unchanged counts: verifies the runs, or skips the verification this time.
 static enum look_result look_closer(struct look *look, struct residency_probe *probe,
                                     const struct look_options *options,
                                     const struct look_memory *memory, int fd, uint32_t stagger,

@@ -325,7 +325,7 @@ static uint64_t last_stretch(const struct page_ranges *ranges, uint64_t start, u
     return end - (border > start ? border : start);
 }
 
-// In mixed surroundings: reads a chunk without asking for its count.
+// Reads a chunk in mixed surroundings, without asking for its count.
 static int step_chunk(struct walk *walk, uint64_t *ret_end)
 {
     struct residency_walk *at = walk->at;
