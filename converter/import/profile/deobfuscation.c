@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mapping may have millions of names, few of which a dump uses. The index therefore refers to the
-// names in the trace, and only a name that is found becomes a string. The last of several mappings
-// with the same name counts, as in Perfetto.
+// A mapping may have millions of names, but a dump uses few of them. The index therefore refers to
+// the names in the trace, and only a found name becomes a string. The last of several mappings with
+// the same name counts, as in Perfetto.
 #include "converter/import/profile/deobfuscation.h"
 
 #include <errno.h>
@@ -14,15 +14,15 @@
 #include "converter/import/profile/java_packages.h"
 #include "protos/fields.h"
 
-#define UID_PER_USER 100000 // Android: user * this + application
+#define UID_PER_USER 100000 // Android: uid = user * UID_PER_USER + application
 
 static uint64_t class_key(struct text name, uint32_t package)
 {
     return table_hash_bytes(name.at, name.size) ^ table_hash_u64(package);
 }
 
-// Colliding keys take the next free key. *ret_key is the key of the class, or the key to add it
-// with.
+// Finds a class; NULL: not known. Colliding keys take the next free key. *ret_key: the key of the
+// class, or the key for adding the class.
 static struct obfuscated_class *class_find(const struct deobfuscation *all, struct text name,
                                            uint32_t package, uint64_t *ret_key)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // DeobfuscationMapping, for Java frames: the real names of their methods, and the methods that were
-// inlined there.
+// inlined into them.
 //
-// The path of a frame's mapping determines the app, or else the first process that was there.
-// Without an app, a name is used if only one app has it.
+// The path of a frame's mapping determines the app, or else the first process that used the frame.
+// Without an app, a name is used if only one app has the name.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
-#define METHODS_MAX 256                // methods of the same name
+#define METHODS_MAX 256                // methods with the same obfuscated name
 #define NAMES_MAX   ((size_t)64 << 20) // bytes of all methods' names
 
 // A method with an obfuscated name. Methods that share the name have different lines.
@@ -24,7 +24,7 @@ struct method {
     uint32_t package, name;  // in strings
     uint32_t from, to, line; // obfuscated lines, and the first line in the source; 0: not known
     bool has_from, has_to, has_line;
-    int64_t next, next_in_package; // next of the same obfuscated name, or STACK_NONE
+    int64_t next, next_in_package; // next method with the same obfuscated name, or STACK_NONE
 };
 VEC_DEFINE(method_vec, struct method);
 
@@ -36,7 +36,7 @@ struct methods {
     size_t n_name_bytes;
 };
 
-// Package STRSET_NONE: any.
+// Returns the key of a method's name in a package. Package STRSET_NONE: any package.
 static uint64_t package_key(uint32_t name, uint32_t package)
 {
     return (uint64_t)package << 32 | name;
@@ -66,7 +66,7 @@ static void method_add(struct import *im, struct methods *methods, uint32_t pack
     strbuf_add_char(&key, '.');
     strbuf_add(&key, field_text(&part.obfuscated_name), part.obfuscated_name.size);
     uint32_t name = strset_find(&im->strings, key.text, key.size);
-    if (name == STRSET_NONE) // no frame has it
+    if (name == STRSET_NONE) // no frame has this name
         return;
     if (methods->n_name_bytes > NAMES_MAX) {
         stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
@@ -117,11 +117,12 @@ static uint32_t package_of(struct import *im, const struct stack_frame *frame)
     const struct stack_mapping *mapping = &stacks_of(im)->mapping_rows.items[frame->mapping];
     const char *path = im->strings.entries[mapping->name].text;
     uint32_t package = deobfuscation_package(im, UPID_NONE, path);
-    // Code of any app may be in memory that has no file.
+    // Memory without a file may have code of any app.
     return package != STRSET_NONE || str_starts_with(path, "/memfd:") ? package : frame->package;
 }
 
-// Notes the app for the frames of a call chain. The chain from a call site of `seen` on is done.
+// Notes the app for the frames of a call chain. A call site in `seen`, and the call sites above it,
+// have an app already.
 static void chain_give(struct import *im, struct map64 *seen, int64_t callsite, uint32_t package)
 {
     bool is_new = true;
@@ -160,7 +161,7 @@ static size_t methods_choose(const struct methods *methods, uint32_t name, uint3
         ret[n++] = method;
         at = any ? method->next : method->next_in_package;
     }
-    for (size_t i = 0; i < n / 2; i++) { // the oldest first
+    for (size_t i = 0; i < n / 2; i++) { // the order becomes the oldest first
         const struct method *other = ret[i];
         ret[i] = ret[n - 1 - i];
         ret[n - 1 - i] = other;
@@ -173,7 +174,7 @@ static int name_compare(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Joins all candidates for an ambiguous name.
+// Joins all candidates for an ambiguous name. Returns the joined name, in strings.
 static uint32_t names_join(struct import *im, const struct method *const *methods, size_t n)
 {
     const char *names[METHODS_MAX];

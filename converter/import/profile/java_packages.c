@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Installed apps are in folders named after their packages. Preinstalled apps are not: they are
-// listed here, as in Perfetto.
+// Installed apps are in folders with the names of their packages. Preinstalled apps are in other
+// folders, so known_apps lists the preinstalled apps, as in Perfetto.
 #include "converter/import/profile/java_packages.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static const struct known_app known_apps[] = {
     {"/product/app/PrebuiltBugle/PrebuiltBugle.apk", "com.google.android.apps.messaging", false},
 };
 
-// "PACKAGE-XYZ/base.apk", or the same in a folder "~~ABC".
+// Reads the package from "PACKAGE-XYZ/base.apk", which may be in a folder "~~ABC".
 static bool folder_package(const char *path, const char **ret, size_t *ret_size)
 {
     if (*path == '~') {

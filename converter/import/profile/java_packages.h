@@ -6,5 +6,5 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The package's name, which is part of `path` or static. False: the path has no package.
+// *ret: the package's name, which is part of `path` or static. False: the path has no package.
 bool java_package_of(const char *path, const char **ret, size_t *ret_size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MallocInfo: memory of the allocator of a profiled process. A row for each arena, and a row for
-// memory outside of them.
+// MallocInfo: memory of the allocator of a profiled process. Each arena has a row, and the memory
+// outside of arenas has a row.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PerfMap: perf maps that were read while they grew (protos/trace/perf_map.proto). A piece has
-// whole lines, so each piece is read by itself. Only the row of the map connects them.
+// whole lines, so a piece can be read without the other pieces. Only the row of the map connects
+// the pieces.
 #include <errno.h>
 
 #include "common/vec.h"
@@ -105,7 +106,7 @@ static void piece_follow(struct import *im, uint64_t *next, const struct wire_fi
     *next = begin + piece->size;
 }
 
-// Counts data that the recorder could not read. True: the packet has nothing else.
+// Counts data that the recorder could not read. True: the packet has no other data.
 static bool ends_tell(struct import *im, const union message_PerfMap *head)
 {
     if (field_u64(&head->refused)) {

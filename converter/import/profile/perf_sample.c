@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PerfSample: samples of the kernel's perf events. Every sequence is a session of its own; its
-// defaults have the timebase.
+// PerfSample: samples of the kernel's perf events. Every sequence is a session. The defaults of the
+// sequence have the timebase.
 #include <errno.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static const char source_perf[] = "linux.perf";
 
 // Tracks of the counters that a session reads on a CPU.
 struct perf_cpu {
-    uint32_t tracks[SAMPLE_COUNTERS_MAX]; // the first is the timebase
+    uint32_t tracks[SAMPLE_COUNTERS_MAX]; // the first track is of the timebase
     size_t n;
 };
 VEC_DEFINE(perf_cpu_vec, struct perf_cpu);
@@ -220,7 +220,7 @@ static const char *unwind_error_text(const struct wire_field *field)
     return enum_text(field, errors, ELEMENTS(errors));
 }
 
-// True: the packet is about the recorder, not a sample.
+// Reads an event of the recorder. False: the packet is a sample.
 static bool event_read(struct import *im, int64_t ts, const union message_PerfSample *sample,
                        int64_t session)
 {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ProfilePacket: dumps of native heaps. A dump has totals since the start of the profile. A row has
-// the difference to the previous dump, for allocations and frees apart. A dump may take several
-// packets of its sequence, so its totals are collected and become rows after its last packet.
-// Sequences are independent: several may profile the same process.
+// the difference to the previous dump. Allocations and frees have separate rows. A dump may take
+// several packets of its sequence, so its totals are collected and become rows after the dump's
+// last packet. Sequences are independent: several sequences may profile the same process.
 //
-// A recorder forgets a call chain of which all memory was freed. If the chain comes back, the chain
-// has another iid, and totals from 0 on. A recorder that starts its interned data over also gives
-// other iids, but there the totals go on. Totals are therefore kept by call site and iid. With the
-// first dump of a new state, a new iid carries on the totals of the iid before, unless its own
+// A recorder forgets a call chain after all its memory was freed. If the chain comes back, the
+// chain has another iid, and totals from 0 on. A recorder that starts its interned data over also
+// gives other iids, but then the totals go on. Totals are therefore kept by call site and iid. With
+// the first dump of a new state, a new iid continues the totals of the previous iid, unless the new
 // totals are smaller.
 //
-// Older producers put the interned data into the packet itself. The data are valid until the end of
-// the dump, and may follow the samples that refer to them. These samples are read at the end of the
-// dump.
+// Older producers put the interned data into the packet itself. The interned data are valid until
+// the end of the dump, and may follow the samples that refer to the data. Such samples are read at
+// the end of the dump.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -34,7 +34,7 @@ struct heap_site {
     uint32_t heap;  // name, in strings
     uint32_t group; // index in newest
     uint32_t epoch; // state of the interned data of the last dump
-    uint32_t elder; // index of the site whose totals may go on here; SITE_NONE
+    uint32_t elder; // index of the site whose totals this site may continue; SITE_NONE
     bool touched;   // by the sequence's current dump
     bool knows_frees;
     uint32_t next_touched;
@@ -48,10 +48,10 @@ struct dump {
     int64_t upid, ts, start; // start: the recorder's time, which identifies the profile
     uint32_t heap;
     bool counts_at_max; // the recorder's self_max_count is right
-    bool knows_frees;   // also frees of the Java heap
+    bool knows_frees;   // the recorder knows frees of the Java heap, too
 };
 
-// A sample whose callstack has not come yet.
+// A sample whose callstack has not been read yet.
 struct late_sample {
     struct dump dump;
     struct wire_field message;
@@ -78,7 +78,7 @@ struct profile {
     struct site_index_vec newest; // index of the group's last touched site; SITE_NONE
     struct strset keys;           // group and iid; ids are indexes in sites
     struct heap_site_vec sites;
-    struct strset headers; // dumps that have a row
+    struct strset headers; // dumps with a row
     struct strset losses;  // process, heap, beginning of the profile, stat
     struct map64 lost;     // id in losses -> number of the last dump
 };
@@ -133,14 +133,14 @@ static void site_write(struct import *im, const struct profile *profile, struct 
     }
     allocation_write(im, site, (int64_t)(now.n_allocs - before.n_allocs),
                      (int64_t)(now.allocated - before.allocated));
-    // ART itself does not report frees.
+    // ART does not report frees.
     if (site->knows_frees || !str_eq(strset_text(&im->strings, site->heap), "com.android.art"))
         allocation_write(im, site, (int64_t)(before.n_frees - now.n_frees),
                          (int64_t)(before.freed - now.freed));
     site->before = now;
 }
 
-// Puts the site into the sequence's chain of sites that the current dump has.
+// Puts the site into the sequence's chain of sites in the current dump.
 static void site_chain(struct profile *profile, struct heap_sequence *sequence, uint32_t id)
 {
     profile->sites.items[id].next_touched = SITE_NONE;
@@ -193,7 +193,7 @@ static struct heap_site *site_get(struct import *im, struct profile *profile,
     if (!found->touched) {
         site_chain(profile, sequence, id);
         site_touch(profile, sequence, id);
-    } else if (found->ts != dump->ts) { // a packet has several dumps of the heap
+    } else if (found->ts != dump->ts) { // the packet has several dumps of the heap
         site_write(im, profile, found);
         site_touch(profile, sequence, id);
     }
@@ -217,7 +217,7 @@ static void sample_count(struct totals *now, const union message_ProfilePacket_H
     now->n_frees += field_u64(&sample->free_count);
 }
 
-// `is_last`: all interned data of the dump are known.
+// Adds a sample to the totals of its site. `is_last`: all interned data of the dump are known.
 static void sample_read(struct import *im, struct profile *profile, struct heap_sequence *sequence,
                         const struct dump *dump, const struct wire_field *message, bool is_last)
 {
@@ -286,8 +286,9 @@ static void header_write(struct import *im, struct profile *profile, const struc
         cell_text(row, COL_heap_profile_heap_name, strset_text(&im->strings, dump->heap));
 }
 
-// A profile's numbers grow from dump to dump, and are reported once, for its first heap. A process
-// may have several profiles (native heaps, Java heap, the program before): the stat is their sum.
+// Adds a number of losses to a stat. The numbers of a profile grow from dump to dump, and the
+// recorder reports them for the profile's first heap only. A process may have several profiles
+// (native heaps, Java heap, the previous program): the stat is the sum over profiles.
 static void loss_add(struct import *im, struct profile *profile, const struct dump *dump,
                      uint32_t pid, const int64_t *figure)
 {
@@ -302,7 +303,7 @@ static void loss_add(struct import *im, struct profile *profile, const struct du
     *last = (uint64_t)figure[1];
 }
 
-// The fields' numbers are too high for a table of fields.
+// Reads the losses. The fields' numbers are too high for a table of fields.
 static void loss_stats(struct import *im, struct profile *profile, const struct dump *dump,
                        uint32_t pid, const struct wire_field *message)
 {
@@ -375,7 +376,7 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
         .heap = heap->size ? import_keep(im, heap) : strset_add_text(&im->strings, TEXT("unknown")),
         .counts_at_max = field_u64(&head.orig_sampling_interval_bytes) != 0,
     };
-    // As everywhere in protobuf, a time that is missing is 0.
+    // As in all of protobuf, a missing time is 0.
     if (!field_present(&head.timestamp))
         import_time(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, 0, &dump.ts);
     else if (!import_time_counted(im, PB_BUILTIN_CLOCK_MONOTONIC_COARSE, field_i64(&head.timestamp),
@@ -386,7 +387,8 @@ static void dump_read(struct import *im, struct profile *profile, struct heap_se
     dump_stats(im, profile, &dump, &head, pid, packet->ts);
     struct wire_reader reader = wire_sub(message);
     struct wire_field field;
-    // The number of `knows_frees` is too high for a table of fields; it comes before the samples.
+    // The number of `knows_frees` is too high for a table of fields. The field precedes the
+    // samples.
     while (!import_failed(im) && wire_next(&reader, &field))
         if (field.number == PB_ProfilePacket_ProcessHeapSamples_samples)
             sample_read(im, profile, sequence, &dump, &field, false);

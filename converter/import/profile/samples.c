@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See samples.h. Contexts of samples repeat, so they have tables of their own, as in Perfetto.
+// See samples.h. Contexts of samples repeat, so contexts have separate tables, as in Perfetto.
 #include "converter/import/profile/samples.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 extern const struct importer importer_samples;
 
-// The state, which all machines share.
+// Returns the state, which all machines share.
 static struct samples *samples_of(const struct import *im)
 {
     return importer_state(im, &importer_samples);

@@ -14,7 +14,7 @@
 
 struct import;
 
-#define SAMPLE_COUNTERS_MAX 32 // read with one sample
+#define SAMPLE_COUNTERS_MAX 32 // counters that are read with one sample
 
 struct session {
     uint32_t sequence_id;
@@ -47,7 +47,8 @@ struct sample {
 
 void sample_write(struct import *im, const struct sample *sample);
 
-// The session of a sequence, created if new (*ret_new). `source` is static or in strings.
+// Returns the session of a sequence; creates a new session if needed (*ret_new). `source` is static
+// or in strings.
 int64_t samples_session(struct import *im, const char *source, uint32_t sequence_id, bool *ret_new);
 
 // Adds a session that belongs to no sequence. Returns its number, or SAMPLE_NONE.

@@ -23,7 +23,8 @@ static const char *text_kept(struct import *im, const struct wire_field *field)
     return field->size ? strset_text(&im->strings, import_keep(im, field)) : NULL;
 }
 
-// Finds a message in `inline_field` or, if it is absent, interned as `iid`.
+// Finds a message in `inline_field` or, if the field is absent, in the interned data of `table`
+// with `iid`.
 static bool either(const struct packet *packet, const struct wire_field *inline_field,
                    const struct wire_field *iid, uint32_t table, struct wire_field *ret)
 {
@@ -35,7 +36,7 @@ static bool either(const struct packet *packet, const struct wire_field *inline_
     return field_present(&found);
 }
 
-// Adds the context and its ancestors, outermost first. Returns its id or SAMPLE_NONE.
+// Adds the context and its ancestors, outermost first. Returns the context's id or SAMPLE_NONE.
 static int64_t async_get(struct import *im, struct stack_samples *state,
                          const struct packet *packet, uint64_t iid)
 {
@@ -121,7 +122,7 @@ static const char *unit_text(struct import *im,
     return text_kept(im, &part->unit_str);
 }
 
-// False: the counter belongs to a CPU, which the sample lacks.
+// *ret: the track of a counter. False: the counter belongs to a CPU, but the sample has no CPU.
 static bool counter_track(struct import *im, const struct sample *sample,
                           const struct wire_field *descriptor, bool is_timebase, uint32_t *ret)
 {
@@ -178,7 +179,8 @@ static size_t fields_keep(const struct wire_field *message, uint32_t number, str
     return n;
 }
 
-// Descriptions of the further counters: in the packet, or interned, or in the defaults.
+// Reads the descriptions of the further counters, which are in the packet, interned, or in the
+// defaults.
 static size_t followers_read(const struct packet *packet, const struct wire_field *message,
                              const struct wire_field *defaults, struct wire_field *ret)
 {

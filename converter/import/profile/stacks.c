@@ -4,10 +4,10 @@
 // The ids of rows are the ids in string sets. Mappings and call sites are written at their first
 // use, frames at the end, because symbols usually come last in a trace.
 //
-// Interned entries are read once: `made` of an entry is the id of its row plus 1. An incomplete
-// entry is requested again by each sample, and its missing part may come later. Its `made` is
-// negative and refers to that part: the iid of a string or mapping, or the frame at which the walk
-// of a callstack continues. Only that part is looked up, and counted, again.
+// Interned entries are read once: `made` of an entry is the id of its row plus 1. Each sample
+// requests an incomplete entry again, and the missing part may come later. `made` of an incomplete
+// entry is negative and refers to the missing part: the iid of a string or mapping, or the frame at
+// which the walk of a callstack continues. Only the missing part is looked up, and counted, again.
 #include "converter/import/profile/stacks.h"
 
 #include <errno.h>
@@ -21,9 +21,9 @@
 #include "protos/fields.h"
 
 #define PATH_MAX_BYTES  4096
-#define PATHS_MAX_BYTES ((size_t)64 << 20) // a few bytes of trace can ask for a long path
+#define PATHS_MAX_BYTES ((size_t)64 << 20) // of all paths; a short trace can repeat a path
 #define LONG_BYTES      4096
-#define LONG_BYTES_MAX  ((size_t)256 << 20) // of long texts in rows
+#define LONG_BYTES_MAX  ((size_t)256 << 20) // sum of long texts in rows
 #define BUILD_ID_MAX    64
 
 struct stack_source stack_source_interned(const struct generation *state)
@@ -66,8 +66,8 @@ static uint32_t text_keep(struct import *im, const char *text, size_t size)
     return strset_add(&im->strings, text ? text : "", size);
 }
 
-// The id of an interned string in strings; iid 0 is the empty string. STRSET_NONE: the trace lacks
-// the string.
+// Returns the id in strings of an interned string; iid 0 is the empty string. STRSET_NONE: the
+// trace lacks the string.
 static uint32_t interned_string(struct import *im, const struct stack_source *source,
                                 uint32_t field, uint64_t iid)
 {
@@ -128,7 +128,8 @@ uint32_t stacks_build_id(struct import *im, const void *bytes, size_t size)
     return text_keep(im, hex.text, hex.size);
 }
 
-// `serial` tells mappings with the same contents apart.
+// Adds a mapping, unless the mapping is known. Returns the id of its row. `serial` distinguishes
+// mappings with the same contents.
 static int64_t mapping_put(struct import *im, uint32_t name, uint32_t build_id,
                            const int64_t numbers[5], int64_t serial)
 {
@@ -168,7 +169,7 @@ int64_t stacks_mapping_add(struct import *im, uint32_t name, uint32_t build_id,
     return mapping_put(im, name, build_id, numbers, (int64_t)stacks_of(im)->mappings.n + 1);
 }
 
-// The mapping of frames without a mapping. It spans all addresses.
+// Returns the mapping of frames without a mapping. This mapping spans all addresses.
 static int64_t mapping_of_nothing(struct import *im)
 {
     const int64_t numbers[5] = {[3] = -1};
@@ -176,7 +177,7 @@ static int64_t mapping_of_nothing(struct import *im)
     return stacks_mapping(im, empty, empty, numbers);
 }
 
-// STACK_NONE: the build id is missing. A path ends at its first missing part.
+// Reads a mapping. STACK_NONE: the build id is missing. A path ends at its first missing part.
 static int64_t mapping_read(struct import *im, const struct stack_source *source,
                             struct interned *entry)
 {
@@ -311,7 +312,7 @@ static int64_t frame_read(struct import *im, const struct stack_source *source,
         lacks(im, entry, mapping_iid);
         return STACK_NONE;
     }
-    // A frame that has no name, or lacks its name, still has its address.
+    // A frame without a name, or with a missing name, still has its address.
     uint64_t name_iid = field_u64(&part.function_name_id);
     uint32_t name = STRSET_NONE;
     if (name_iid) {
@@ -367,7 +368,7 @@ int64_t stacks_frame_of(const struct stacks *stacks, int64_t callsite, int64_t *
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid)
 {
     struct generation state = *source->state;
-    state.use = NULL; // this lookup is not a use: the callstack may still come
+    state.use = NULL; // this look-up does not count as a use: the callstack may still come
     return generation_entry(&state, source->callstacks, callstack_iid) != NULL;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Call chains of profiles: mappings, frames and call sites, each stored once. The rows of frames
-// are written at the end, after symbols and names before obfuscation were added.
+// are written at the end, with symbols and names before obfuscation.
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ VEC_DEFINE(stack_mapping_vec, struct stack_mapping);
 struct stack_frame {
     int64_t mapping, rel_pc;
     int64_t symbol_set;          // STACK_NONE: none
-    uint32_t line;               // of the innermost symbol that has a line; 0: unknown
+    uint32_t line;               // line of the innermost symbol with a line; 0: unknown
     uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
     uint32_t type;               // the same
     uint32_t package;            // the same: app of the first process that has an app
@@ -69,37 +69,39 @@ struct stack_source stack_source_profile_packet(const struct generation *state);
 
 #define CALLSITE_NONE (-1)
 
-// The innermost call site of a callstack. CALLSITE_NONE: the trace lacks a part of it, which is
-// counted.
+// Returns the innermost call site of a callstack. CALLSITE_NONE: the trace lacks a part of the
+// callstack. Missing parts are counted.
 int64_t stacks_callsite(struct import *im, const struct stack_source *source,
                         uint64_t callstack_iid);
 bool stacks_has_callstack(const struct stack_source *source, uint64_t callstack_iid);
 
-// The row of an interned mapping. STACK_NONE: the trace lacks the mapping or a part of it.
+// Returns the row of an interned mapping. STACK_NONE: the trace lacks the mapping or a part of the
+// mapping.
 int64_t stacks_interned_mapping(struct import *im, const struct stack_source *source,
                                 uint64_t mapping_iid);
 
-// The function at an address of a mapping, in strings, by the ModuleSymbols of the whole trace.
-// STRSET_NONE: not known.
+// Returns the function at an address of a mapping, in strings, by the ModuleSymbols of the whole
+// trace. STRSET_NONE: not known.
 uint32_t symbols_function(struct import *im, int64_t mapping, uint64_t rel_pc);
 
-// For chains that are not interned: a mapping, a frame and a call site below `parent`. Each returns
-// the id of its row. Texts are in strings; `mapping` may be STACK_NONE.
+// For chains that are not interned: stacks_mapping(), stacks_frame() and stacks_child() add a
+// mapping, a frame, and a call site below `parent`. Each function returns the id of the row. Texts
+// are in strings; `mapping` may be STACK_NONE.
 int64_t stacks_mapping(struct import *im, uint32_t name, uint32_t build_id,
                        const int64_t numbers[5]);
-// A row of its own for each mapping, even if another is the same.
+// Adds a row for a mapping, even if the same mapping has a row already.
 int64_t stacks_mapping_add(struct import *im, uint32_t name, uint32_t build_id,
                            const int64_t numbers[5]);
-// Build id bytes as hex digits, in strings.
+// Returns the bytes of a build id as hex digits, in strings.
 uint32_t stacks_build_id(struct import *im, const void *bytes, size_t size);
 int64_t stacks_frame(struct import *im, int64_t mapping, int64_t rel_pc, uint32_t name,
                      uint32_t file, uint32_t line, uint32_t type);
 int64_t stacks_child(struct import *im, int64_t parent, int64_t frame, int64_t depth);
 
-// The frame of a call site, and the call site that called it (STACK_NONE: none).
+// Returns the frame of a call site. *ret_parent: the calling call site (STACK_NONE: none).
 int64_t stacks_frame_of(const struct stacks *stacks, int64_t callsite, int64_t *ret_parent);
 
-// The innermost call site of an InlineCallstack, whose frames get the mapping `mapping_name`.
+// Returns the innermost call site of an InlineCallstack. Its frames get the mapping `mapping_name`.
 int64_t stacks_inline(struct import *im, const struct wire_field *message,
                       const char *mapping_name);
 
@@ -109,5 +111,5 @@ int64_t stacks_symbol(struct import *im, int64_t set, uint32_t name, uint32_t fi
                       int inlined);
 #define SYMBOL_SET_NEW (-1)
 
-// The state, which all machines share.
+// Returns the state, which all machines share.
 struct stacks *stacks_of(const struct import *im);

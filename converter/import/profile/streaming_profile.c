@@ -30,7 +30,7 @@ static void streaming_profile_sorted(struct import *im, const struct packet *pac
     struct values callstacks = values_of(packet->message, PB_StreamingProfilePacket_callstack_iid);
     struct values deltas = values_of(packet->message, PB_StreamingProfilePacket_timestamp_delta_us);
     uint64_t callstack, delta;
-    while (values_next(&deltas, &delta)) { // those after the last sample only move the clock
+    while (values_next(&deltas, &delta)) { // differences after the last sample only move the clock
         sample.ts = nsec_after_usec(sample.ts, (int64_t)delta);
         if (sample.ts < 0) {
             stats_add(&im->stats, STAT_streaming_profile_invalid_timestamp, 1);
@@ -44,7 +44,7 @@ static void streaming_profile_sorted(struct import *im, const struct packet *pac
         else
             sample_write(im, &sample);
     }
-    if (values_next(&callstacks, &callstack)) // without a time
+    if (values_next(&callstacks, &callstack)) // a callstack without a time
         stats_add(&im->stats, STAT_stackprofile_parser_error, 1);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ModuleSymbols: names of addresses, found after the recording. They may be anywhere in a trace, so
-// they are kept until all frames are known.
+// ModuleSymbols: names of addresses, found after the recording. These packets may be anywhere in a
+// trace, so they are kept until all frames are known.
 #include <errno.h>
 
 #include "common/cleanup.h"
@@ -41,10 +41,10 @@ extern const struct importer importer_module_symbols; // has the state
 // Places are addresses in files. Several frames with different names may be at the same place.
 struct places {
     struct map64 files;    // file_key() -> 1
-    struct strset keys;    // file and address; ids are indexes in sets
+    struct strset keys;    // file and address; ids are indexes in `set` and `line`
     struct number_vec set; // symbol set of each place, or STACK_NONE
     struct place_vec line; // first line of the set, or 0
-    struct place_vec of;   // each frame's place
+    struct place_vec of;   // place of each frame, by the frame's row
 };
 
 static uint64_t file_key(uint32_t name, uint32_t build_id)
@@ -82,8 +82,8 @@ static void places_done(struct places *places)
     place_vec_done(&places->of);
 }
 
-// Writes the rows of an AddressSymbols and returns their set; STACK_NONE: no lines. *ret_line: the
-// first line, or 0.
+// Writes the rows of an AddressSymbols. Returns the set of the rows; STACK_NONE: no lines.
+// *ret_line: the first line, or 0.
 static int64_t lines_write(struct import *im, const struct wire_field *message, uint32_t *ret_line)
 {
     int64_t set = STACK_NONE;
@@ -102,7 +102,7 @@ static int64_t lines_write(struct import *im, const struct wire_field *message, 
     return set;
 }
 
-// The build id as hex digits, in strings, as mappings have it.
+// Returns the build id as hex digits, in strings, the form of the build ids of mappings.
 static uint32_t build_id_keep(struct import *im, const struct wire_field *bytes)
 {
     CLEANUP(strbuf_done) struct strbuf hex = {0};
@@ -168,8 +168,8 @@ static uint64_t function_key(uint32_t name, uint32_t build_id, uint64_t address)
     return hash_bytes(key, sizeof(key));
 }
 
-// Notes the functions of a message. The last line of an address has the function around those that
-// were inlined.
+// Notes the functions of a message. The last line of an address has the function around the inlined
+// functions.
 static void functions_read(struct import *im, struct kept *kept, const struct wire_field *message)
 {
     MESSAGE(head, ModuleSymbols, message);
