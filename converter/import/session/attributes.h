@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceAttributes: people's notes about a trace, as facts.
+// TraceAttributes: notes of users about a trace, as facts.
 #pragma once
 
 struct import;

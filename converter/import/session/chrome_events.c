@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ChromeEventBundle: data of Chrome in older formats. Facts go to the metadata table, like the
-// facts of ChromeMetadataPacket. Facts, and texts that are traces of their own, are also rows of
-// chrome_raw. Events of the oldest format, which is no longer written, are counted.
+// facts of ChromeMetadataPacket. Facts, and texts that are complete traces, are also rows of
+// chrome_raw. Events of the oldest format, which Chrome no longer writes, are only counted.
 #include <stdio.h>
 
 #include "common/cleanup.h"
@@ -77,7 +77,7 @@ static void facts_read(struct import *im, struct bundles *state, int64_t ts,
     raw_write(im, ts, "chrome_event.metadata", args.items, args.n);
 }
 
-// Joins the pieces of a text.
+// Joins the pieces of a text, and writes the text.
 static void kernel_text_read(struct import *im, int64_t ts, const struct wire_field *message)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

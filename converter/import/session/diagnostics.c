@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each rule knows one mistake of configs, and how sure it is that the mistake matters (0 to 1). A
-// rule is surer if the trace lacks the data that the mistake endangers. Keys, limits and degrees
-// are those of Perfetto's trace_processor.
+// Each rule finds one mistake of configs, and has a confidence that the mistake matters (0 to 1).
+// The confidence is higher if the trace lacks the data that the mistake endangers. Keys, limits and
+// confidences are from Perfetto's trace_processor.
 #include "converter/import/session/diagnostics.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 #define TINY_MB_S   1.0
 #define DRAIN_MS    100
 #define DRAIN_MAX   60000
-#define ONE_WRITE   (UINT64_C(7) * 24 * 3600 * 1000) // ms between writes that never come
+#define ONE_WRITE   (UINT64_C(7) * 24 * 3600 * 1000) // ms between writes; more: one write
 #define INTERVAL_KB 100
 
 struct advice {
@@ -80,8 +80,8 @@ struct ftrace_config {
     union message_FtraceConfig config;
 };
 
-// Time of the start since boot (ns). The trace clock may be another clock: the distance between
-// both clocks hardly changes.
+// *ret: the time of the start since boot (ns). If the trace clock is another clock, the function
+// assumes that the distance between both clocks is constant.
 static bool started_after_boot(struct import *im, int64_t *ret)
 {
     int64_t started, boot;
@@ -164,7 +164,7 @@ static void odd_period(struct import *im, const struct ftrace_config *ftrace)
            ms, DRAIN_MS, DRAIN_MAX);
 }
 
-// The first event of the config that the list has.
+// Returns the first event of the config that is in the list.
 static struct text event_of(const struct ftrace_config *ftrace, const char *const *list, size_t n)
 {
     for (struct fields each = fields_of(ftrace->message, PB_FtraceConfig_ftrace_events);
@@ -278,7 +278,8 @@ static void short_interval(struct import *im, const union message_DataSourceConf
            bytes);
 }
 
-// The fingerprint is BRAND/...:TYPE/TAGS; release builds have the type user.
+// Returns true for a release build. The fingerprint is BRAND/...:TYPE/TAGS, and release builds have
+// the type user.
 static bool is_user_build(const struct import *im)
 {
     const char *text = metadata_get_text(&im->metadata, "android_build_fingerprint");

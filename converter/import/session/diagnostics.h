@@ -6,6 +6,6 @@
 struct import;
 struct wire_field;
 
-// Judges a TraceConfig and writes a row for each mistake. Called after all packets: the stats say
-// whether data was lost.
+// Judges a TraceConfig and writes a row for each mistake. Called after all packets, because the
+// stats then show if data was lost.
 void diagnostics_write(struct import *im, const struct wire_field *config);

@@ -88,7 +88,8 @@ static void attributes_now(struct import *im, const struct packet *packet)
     attributes_read(im, packet->message);
 }
 
-// Instances of Chrome so far; the names of their facts have different letters.
+// Number of instances of Chrome so far. The facts of each instance have another letter in their
+// names.
 struct chromes {
     uint32_t n;
 };

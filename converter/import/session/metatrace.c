@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PerfettoMetatrace: the activity of the recorder itself, as slices and counters of its threads.
-// Names are well-known numbers, texts, or iids of texts in an earlier packet of any sequence.
+// PerfettoMetatrace: the activity of the recorder itself, as slices and counters of its threads. A
+// name is a well-known number, a text, or the iid of a text in an earlier packet of any sequence.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,16 +12,16 @@
 #include "protos/fields.h"
 
 #define LONG_BYTES     4096
-#define LONG_BYTES_MAX (UINT64_C(64) << 20) // of long texts, which each use writes again
+#define LONG_BYTES_MAX (UINT64_C(64) << 20) // bytes of long texts; each use writes the text again
 #define ARGS_MAX       4096                 // of one event
-#define KEY_BYTES_MAX  ((size_t)64 << 10)   // the same
+#define KEY_BYTES_MAX  ((size_t)64 << 10)   // of one event
 
 struct metatrace {
     struct map64 texts;    // iid -> text, in im->strings
     uint64_t n_long_bytes; // written so far
 };
 
-// By number, as defined by the format.
+// By number, as the format defines.
 static const char *const event_names[] = {
     "EVENT_ZERO_UNUSED",
     "FTRACE_CPU_READER_READ",
@@ -70,7 +70,8 @@ static const char *const counter_names[] = {
     "WATCHDOG_CRASH_ACTUAL_BOOT", "WATCHDOG_CRASH_ACTUAL_CPU",   "FTRACE_SESSIONS",
 };
 
-// A few bytes can name a long text, which is written each time. Beyond a limit, it is withheld.
+// Returns the text of an iid. A few bytes can refer to a long text, which is written each time.
+// Beyond a limit, the text is withheld.
 static struct slice_name interned(struct import *im, struct metatrace *state,
                                   const struct wire_field *iid)
 {
@@ -94,7 +95,7 @@ static void texts_read(struct import *im, struct metatrace *state, const struct 
         MESSAGE(part, PerfettoMetatrace_InternedString, &each.field);
         const struct wire_field *value = &part.value;
         uint32_t text = import_keep(im, value);
-        bool is_new; // the first text of a number stays
+        bool is_new; // the first text of an iid stays
         if (text == STRSET_NONE ||
             !map64_get_or_add(&state->texts, field_u64(&part.iid), text, &is_new)) {
             import_fail(im, -ENOMEM);
@@ -161,7 +162,7 @@ static void args_read(struct import *im, struct metatrace *state, const struct w
     size_t key_bytes = 0;
     for (struct fields fields = fields_of(message, PB_PerfettoMetatrace_args);
          fields_next(&fields);) {
-        // A few bytes can name a long key, which is built for each element of an array.
+        // A few bytes can refer to a long key, which is built for each element of an array.
         if (pairs.n == ARGS_MAX || key_bytes > KEY_BYTES_MAX) {
             stats_add(&im->stats, STAT_mmsql_interned_data_withheld, 1);
             break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TracingServiceEvent: milestones of the recording. RecordingCut: the recorder died before the end
-// of the trace, or gave up for lack of space. The file was closed afterwards.
+// of the trace, or stopped because space ran out. The file was closed later.
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -22,8 +22,8 @@ static void slow_sources(struct import *im, const struct wire_field *message)
     }
 }
 
-// The service takes the times of its events from CLOCK_BOOTTIME and does not say so, whatever the
-// clock of the trace is.
+// Returns the time of an event. The service takes the times of its events from CLOCK_BOOTTIME,
+// without a clock id, even if the trace has another clock.
 static int64_t event_ts(struct import *im, const struct packet *packet)
 {
     uint64_t ts = 0;

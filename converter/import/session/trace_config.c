@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceConfig: the config of the recording, which is also kept as text.
+// TraceConfig: the config of the recording. The metadata table also has the config as text.
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static void counted_free(void *failed, void *memory)
     free(memory);
 }
 
-// An invalid config is not printed.
+// Keeps the config as text. An invalid config is left out.
 static void config_print(struct import *im, const struct wire_field *message)
 {
     bool failed = false;
@@ -50,12 +50,12 @@ static void config_print(struct import *im, const struct wire_field *message)
         metadata_set_text(&im->metadata, "trace_config_pbtxt", (struct text){text.text, text.size});
 }
 
-// A recording that is written more rarely keeps its buffers as rings on purpose.
+// A recording with a longer period between writes keeps its buffers as rings on purpose.
 #define RING_PERIOD_MS ((uint64_t)24 * 60 * 60 * 1000)
 
 struct config {
     bool without_flush; // the recording was written into a file
-    bool is_streamed;   // into a file, again and again
+    bool is_streamed;   // the recording is written into a file periodically
     uint32_t n_buffers;
     struct wire_field message; // the last config
 };
@@ -77,7 +77,7 @@ static void written_read(struct import *im, struct config *state, const struct w
     state->n_buffers = n;
 }
 
-// Packets that a buffer overwrote before they were written into the file are lost.
+// Counts the lost packets, which a buffer overwrote before they were written into the file.
 static void overwritten_count(struct import *im, uint32_t n_buffers)
 {
     for (uint32_t i = 0; i < n_buffers; i++) {
@@ -87,7 +87,8 @@ static void overwritten_count(struct import *im, uint32_t n_buffers)
     }
 }
 
-// Perfetto's service flushes before each write since version 54.
+// Returns true if the service flushes before each write, as Perfetto's service does since version
+// 54.
 static bool flushes_by_itself(const struct import *im)
 {
     static const char prefix[] = "Perfetto v";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceStats: counts of the tracing service, per buffer and in total. The service also tells which
-// buffer each sequence was written into, so losses of sequences are counted by buffer.
+// TraceStats: counts of the tracing service, per buffer and in total. The packet also has the
+// buffer of each sequence, so losses of sequences are counted by buffer.
 #include "common/elements.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
@@ -58,7 +58,7 @@ static const struct count of_filter[] = {
     OF_FILTER(output_bytes), OF_FILTER(time_taken_ns),
 };
 
-// By bit of DataLossReason, from the second bit on.
+// Stats by DataLossReason, from bit 1 on.
 static const enum stat of_cause[LOSS_CAUSES] = {
     STAT_traced_buf_data_loss_read_gap,
     STAT_traced_buf_data_loss_chunk_corrupted,
@@ -87,7 +87,8 @@ static void losses_add(struct stats *stats, uint32_t buffer, const struct sequen
         stats_add_at(stats, of_cause[i], buffer, losses->n_by_cause[i]);
 }
 
-// A later packet replaces the sums of an earlier one, so each buffer starts from 0.
+// Sums up the losses of sequences. A later packet replaces the sums of an earlier packet, so each
+// buffer starts from 0 (`is_start`).
 static void losses_read(struct import *im, const struct packet *packet, bool is_start)
 {
     for (struct fields each = fields_of(packet->message, PB_TraceStats_writer_stats);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TraceUuid: the id of the trace. Older traces only have it in their config; see trace_config.c. A
-// trace without an id gets a hash of its first bytes, as in Perfetto.
+// TraceUuid: the id of the trace. Older traces have the id only in their config; see
+// trace_config.c. A trace without an id gets a hash of its first bytes, as in Perfetto.
 #include "converter/import/session/trace_uuid.h"
 
 #include <stdio.h>

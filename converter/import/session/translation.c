@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stats of untranslated parts of a file that is not a binary trace (converter/translate).
+// TranslationProblems: stats of the untranslated parts of a file that is not a binary trace
+// (converter/translate).
 #include "common/elements.h"
 #include "converter/import/importer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trigger: the reason for the start, stop or clone of a recording; an instant on a track for
-// triggers.
+// Trigger: the reason for the start, stop or clone of a recording. A trigger is an instant on the
+// track of triggers.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
@@ -68,7 +68,7 @@ static void trigger_sorted(struct import *im, const struct packet *packet)
         fact_set(im, packet->message);
 }
 
-// In the metadata, the trigger of a clone replaces earlier triggers.
+// Adds the trigger of a clone. In the metadata, this trigger replaces earlier triggers.
 static void clone_trigger_sorted(struct import *im, const struct packet *packet)
 {
     trigger_add(im, packet->ts, packet->message);
