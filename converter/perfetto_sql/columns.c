@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The columns of CREATE PERFETTO TABLE and VIEW. A column of such a table has values of one type:
-// integers, reals or texts. A column with integers and reals has reals only. SQLite knows no such
-// rule, so the rows are read once after they were put in. Within SQLite one call of a function for
-// each row looks at the types. A column that SQLite itself declares, because all its values come
-// from a column of the database or from a CAST, needs no look. Tables of the library that is built
-// in need none either: the tests of the library compare types.
+// integers, reals or texts. A column with integers and reals has reals only. SQLite has no such
+// rule, so the rows are read once after their insertion: SQLite calls a function for each row,
+// which checks the types. A column needs no check if SQLite itself declares its type, because all
+// values come from a column of the database or from a CAST. Tables of the built-in library need no
+// check either, because the tests of the library compare types.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@
 
 #define LOOK             "__mmsql_types"
 #define INDEXED_ROWS_MIN 1000
-#define COLUMNS_LOOK     100 // of a call; SQLite's functions have at most 127 arguments
-#define EXACT_IN_REAL    "9007199254740992" // up to there, each integer is a real
+#define COLUMNS_LOOK     100 // columns of a call; SQLite's functions have at most 127 arguments
+#define EXACT_IN_REAL    "9007199254740992" // up to this number, each integer is equal to a real
 
 // The values that a column has.
 enum {
@@ -37,7 +37,7 @@ struct column {
     const char *name;  // borrowed
     unsigned declared; // 0: no type
     unsigned has;
-    bool is_known; // the type needs no look
+    bool is_known; // the type needs no check
 };
 
 // A walk over the rows.
@@ -45,7 +45,7 @@ struct column_scan {
     struct column columns[COLUMNS_LOOK];
     int n, id; // `id`: the index of the column, or -1
     int64_t n_rows, last_id;
-    bool rises; // each id is larger than the one before
+    bool rises; // each id is larger than the id before
 };
 
 static int names_fail(struct sql_engine *engine, const struct sql_definition *definition,
@@ -71,7 +71,8 @@ static bool is_identifier(const char *name)
     return true;
 }
 
-// SQLite gives a second column of the name "a" in a table the name "a:1".
+// Returns whether a column before has the same name. SQLite calls a second column "a" of a table
+// "a:1".
 static bool is_second(sqlite3_stmt *statement, int column)
 {
     const char *name = sqlite3_column_name(statement, column);
@@ -152,7 +153,7 @@ static bool types_clash(unsigned has)
     return has & HAS_BLOB || (has & HAS_TEXT && has & (HAS_INTEGER | HAS_REAL));
 }
 
-// Called for each row. The result is whether the walk ends.
+// The SQL function that checks a row. Its result is true if the walk must end.
 static void look(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     struct column_scan *scan = ((struct sql_engine *)sqlite3_user_data(context))->scan;
@@ -238,7 +239,7 @@ static int clash_fail(struct sql_engine *engine, const struct sql_definition *de
     return 0;
 }
 
-// Reads the rows. 0 or a negative errno.
+// Reads the rows. Returns 0 or a negative errno.
 static int rows_look(struct sql_engine *engine, const struct sql_definition *definition,
                      const char *table, struct column_scan *scan)
 {
@@ -266,7 +267,7 @@ static bool becomes_real(const struct column *column)
     return column->has & HAS_INTEGER && (column->has & HAS_REAL || column->declared == HAS_REAL);
 }
 
-// Refuses an integer that no real is equal to.
+// Refuses an integer to which no real is equal.
 static int reals_check(struct sql_engine *engine, const struct sql_definition *definition,
                        const char *table, const struct column *column)
 {
@@ -286,7 +287,7 @@ static int reals_check(struct sql_engine *engine, const struct sql_definition *d
     return code == SQLITE_DONE ? 0 : engine_fail_sqlite(engine, NULL, NULL);
 }
 
-// Checks up to COLUMNS_LOOK columns from `first` on. Appends all of them to `reals`.
+// Checks up to COLUMNS_LOOK columns from `first` on. Appends all these columns to ret->reals.
 static int some_check(struct sql_engine *engine, const struct sql_definition *definition,
                       const char *table, sqlite3_stmt *rows, int first, bool trusts,
                       struct column_values *ret)

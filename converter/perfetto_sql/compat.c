@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// docs/tables.md lists the differences to trace_processor. A view can undo two kinds of them: a
-// column whose content another column of mmsql has, and NULL where trace_processor has 0.
+// docs/tables.md lists the differences to trace_processor. A view can undo two kinds of
+// differences: a column whose content is in another column of mmsql, and NULL where trace_processor
+// has 0.
 #include "converter/perfetto_sql/compat.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "common/str.h"
 #include "converter/tables/statement.h"
 
-// The values of columns whose names match a pattern of GLOB; %w is the column's name.
+// The changed values of columns. `column` is a pattern of GLOB; %w in `value` is the column's name.
 static const struct compat {
     const char *table, *column, *value;
 } changes[] = {
@@ -34,7 +35,7 @@ static const char *value_find(const char *table, const char *column)
 }
 
 // Appends the columns of `table` with their new values: for a SELECT all columns, for an UPDATE
-// those that change. Returns their number; 0: the database does not have the table.
+// only the changed columns. Returns their number, which is 0 if the database lacks the table.
 static int columns_add(sqlite3_str *sql, sqlite3 *handle, const char *table, bool for_update)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *columns = NULL;
@@ -58,8 +59,8 @@ static int columns_add(sqlite3_str *sql, sqlite3 *handle, const char *table, boo
     return n;
 }
 
-// The functions below return SQL for sqlite3_free(), or NULL if there is nothing to do or memory is
-// out.
+// The functions below return SQL, which the caller frees with sqlite3_free(). They return NULL if
+// there is nothing to do or memory ran out.
 
 static char *hiding_sql(sqlite3 *handle, const char *table)
 {
@@ -82,7 +83,7 @@ static char *update_sql(sqlite3 *handle, const char *table)
 }
 
 // Makes a view around the SELECT of an existing view; `made` is the statement that made the view. A
-// view that is wrapped already stays as it is.
+// view that is wrapped already is not changed.
 static char *wrapping_sql(sqlite3 *handle, const char *table, const char *made)
 {
     sqlite3_str *text = sqlite3_str_new(handle);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The database is open for reading only, so everything is made in the schema temp. There a name
-// hides the same name of the database.
+// The database is open for reading only, so all objects are made in the schema temp. A name in this
+// schema hides the same name of the database.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -80,7 +80,8 @@ int relation_is_other(struct sql_engine *engine, struct sql_part name, enum rela
                        kinds[found]);
 }
 
-// OR REPLACE replaces `wanted`, or nothing.
+// Checks the object that has the name already: OR REPLACE can replace only an object of the kind
+// `wanted`.
 static int replaced_check(struct sql_engine *engine, const struct sql_definition *definition,
                           enum relation wanted, bool *ret_exists)
 {
@@ -95,7 +96,8 @@ static int replaced_check(struct sql_engine *engine, const struct sql_definition
     return r;
 }
 
-// Whether a SELECT puts rows of several together. The column then has the type of the first one.
+// Returns whether the SQL may be a union of several SELECTs. SQLite then declares the type that a
+// column has in the first SELECT.
 static bool has_union(struct sql_part sql)
 {
     static const char word[] = "union";
@@ -106,10 +108,10 @@ static bool has_union(struct sql_part sql)
     return false;
 }
 
-// Adds the table with an index of its ids. trace_processor finds an id fast in a table that has its
-// rows in this order, and modules rely on that: a scan of a graph joins such a table at each step.
-// Rows found by the index are in the same order as the rows of the table. Without the index the
-// answers are the same, so a failure to make the index is ignored.
+// Adds an index of the ids to a table whose ids rise. trace_processor finds an id fast in such a
+// table, and modules rely on this speed: a scan of a graph joins such a table at each step. The
+// index has the same order as the table. Without the index, the answers are the same, so a failure
+// is ignored.
 static void ids_index(struct sql_engine *engine, struct sql_part name)
 {
     char *sql =
@@ -127,7 +129,7 @@ static void relation_drop(struct sql_engine *engine, const char *kind, const cha
     sqlite3_free(drop);
 }
 
-// Makes the table `made` of the definition's SQL, and checks its columns.
+// Makes the table `made` from the definition's SQL, and checks its columns.
 static int rows_make(struct sql_engine *engine, const struct sql_rope *rope,
                      const struct sql_definition *definition, const char *made,
                      struct column_values *values)
@@ -162,7 +164,7 @@ static int rows_make(struct sql_engine *engine, const struct sql_rope *rope,
     return r;
 }
 
-// Makes the table of the rows in the scratch table.
+// Makes the table from the rows in the scratch table.
 static int rows_move(struct sql_engine *engine, const char *name, const char *columns)
 {
     relation_drop(engine, "TABLE", name);
@@ -172,8 +174,8 @@ static int rows_move(struct sql_engine *engine, const char *name, const char *co
     return r;
 }
 
-// The SQL of a table that is replaced may read that table, and if the SQL fails, the table stays.
-// Therefore the new rows go to a scratch table first.
+// Creates or replaces a table. The SQL of a table may read the table that it replaces, and this
+// table stays if the SQL fails. Therefore the new rows go to a scratch table first.
 static int table_create(struct sql_engine *engine, const struct sql_rope *rope,
                         const struct sql_definition *definition)
 {
@@ -241,7 +243,7 @@ static int view_create(struct sql_engine *engine, const struct sql_rope *rope,
                : r;
 }
 
-// CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL.
+// Runs a CREATE TABLE, VIEW or VIRTUAL TABLE of plain SQL.
 static int plain_create(struct sql_engine *engine, const struct sql_rope *rope,
                         const struct sql_definition *definition)
 {
@@ -263,7 +265,8 @@ static int plain_create(struct sql_engine *engine, const struct sql_rope *rope,
     return r;
 }
 
-// The index of the name, with its table in front as its name in SQLite. Empty: there is none.
+// Finds the index of the name. *ret gets its name in SQLite, which begins with the table; empty:
+// there is no such index.
 static int index_find(struct sql_engine *engine, struct sql_part name, struct strbuf *ret)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -277,7 +280,8 @@ static int index_find(struct sql_engine *engine, struct sql_part name, struct st
     return ret->failed ? -ENOMEM : 0;
 }
 
-// A column of an index has the name as the table has it, with upper and lower case.
+// Checks that the column of an index has exactly the name of the table's column, in upper and lower
+// case.
 static int index_column_check(struct sql_engine *engine, const struct sql_rope *rope,
                               struct sql_part part, const char *column)
 {

@@ -20,7 +20,7 @@ static bool is_table(const struct sql_definition *definition)
     return part_is(definition->returns, "TABLE");
 }
 
-// The number of the argument that `name` means, from 1; 0: there is none.
+// Returns the number of the argument `name`, from 1, or 0 if there is no such argument.
 static size_t argument_find(const struct sql_definition *definition, const char *name, size_t size)
 {
     for (size_t i = definition->arguments.n; i-- > 0;) {
@@ -31,7 +31,7 @@ static size_t argument_find(const struct sql_definition *definition, const char 
     return 0;
 }
 
-// The body with ?1 to ?n instead of the arguments' names.
+// Makes a copy of the body with ?1 to ?n instead of the arguments' names.
 static int body_number(struct sql_engine *engine, const struct sql_rope *rope,
                        const struct sql_definition *definition, struct sql_rope *ret)
 {
@@ -111,7 +111,7 @@ static int table_function_make(struct sql_engine *engine, const struct sql_defin
     return code == SQLITE_OK ? 0 : code_fail(engine, definition, code);
 }
 
-// Another relation of the name is in the way, unless the function replaces a table.
+// Frees the name: drops a table that the function replaces. Fails if another object has the name.
 static int name_free(struct sql_engine *engine, const struct sql_definition *definition,
                      const char *name)
 {
@@ -127,7 +127,7 @@ static int name_free(struct sql_engine *engine, const struct sql_definition *def
     return engine_run(engine, "DROP TABLE temp.%.*s", PART(definition->name));
 }
 
-// The columns of the SQL are those that the function declares, in the same order.
+// Checks that the SQL has the columns that the function declares, in the same order.
 static int returned_check(struct sql_engine *engine, const struct sql_rope *rope,
                           const struct sql_definition *definition, sqlite3_stmt *statement)
 {
@@ -178,8 +178,8 @@ static int delegate_table_create(struct sql_engine *engine, const struct sql_def
     return r == 0 ? table_function_make(engine, definition, name, sql->sql.text, engine->here) : r;
 }
 
-// Fails if there is no function of the name. How many arguments a function takes is not looked at:
-// the definition takes any number.
+// Fails if there is no function of the name. The number of arguments is not checked, because the
+// definition may take any number.
 static int delegate_check(struct sql_engine *engine, const struct sql_rope *rope,
                           const struct sql_definition *definition)
 {
@@ -196,7 +196,8 @@ static int delegate_check(struct sql_engine *engine, const struct sql_rope *rope
                        PART(definition->delegate));
 }
 
-// SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2). For any number of arguments the end is missing.
+// Makes the SQL of a function that delegates: SELECT g(?1, ?2), or SELECT * FROM g(?1, ?2). For any
+// number of arguments, the SQL ends after the opening parenthesis.
 static int delegate_create(struct sql_engine *engine, const struct sql_rope *rope,
                            const struct sql_definition *definition, const char *name)
 {

@@ -56,7 +56,7 @@ int engine_fail(struct sql_engine *engine, int r, const struct sql_rope *rope, c
 
 void engine_call_failed(struct sql_engine *engine, const char *name, struct sql_piece place)
 {
-    place.call = 0; // the calls of macros are those of another statement
+    place.call = 0; // the number belongs to the macro calls of another statement
     if (engine->n_calls++ >= CALLS_SHOWN)
         return;
     macros_trace(&engine->macros, &engine->calls, place);
@@ -72,7 +72,7 @@ int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, c
 #if SQLITE_VERSION_NUMBER >= 3038000
     offset = sqlite3_error_offset(engine->handle);
 #endif
-    // The place of an error in a view or function belongs to the text of the view or function.
+    // An offset beyond the text belongs to the text of a view or function.
     if (!at || offset < 0 || (size_t)offset > strlen(at))
         offset = -1;
     const char *message = sqlite3_errmsg(engine->handle);
@@ -82,7 +82,7 @@ int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, c
                        message, missing);
 }
 
-// Prepares a rope whose tables are called like functions. `rope` is what SQLite just refused.
+// Prepares a rope that calls tables like functions. SQLite has just refused `rope`.
 static int prepare_without_calls(struct sql_engine *engine, const struct sql_rope *rope,
                                  struct sqlite3_stmt **ret)
 {
@@ -139,7 +139,7 @@ int engine_run_rope(struct sql_engine *engine, const struct sql_rope *rope)
 int engine_run_text(struct sql_engine *engine, const struct sql_text *text, const char *what)
 {
     struct sql_piece here = engine->here;
-    here.call = 0; // the text has calls of macros of its own
+    here.call = 0; // the text has other macro calls
     size_t at = 0;
     int r;
     do {
@@ -190,7 +190,8 @@ const struct sql_text *sql_engine_text(struct sql_engine *engine, const char *na
     return NULL;
 }
 
-// A module that failed fails again with the same error: some of its objects are there already.
+// Keeps the error of a module: a second run would fail otherwise, because some objects of the
+// module exist already.
 static int module_fail(struct sql_engine *engine, struct sql_package_module *module, int r)
 {
     if (r == -EINVAL && !module->failure && engine->error.size)
@@ -234,8 +235,8 @@ static bool is_wild(const char *pattern, size_t size)
     return size > 0 && pattern[size - 1] == '*';
 }
 
-// With "*" a module that takes an internal table of trace_processor, which mmsql does not have, is
-// left out.
+// Includes the modules of a pattern. The pattern "*" leaves out modules that read an internal table
+// of trace_processor that mmsql lacks.
 static int include(struct sql_engine *engine, const char *pattern, size_t size, bool *ret_found)
 {
     bool is_any = size == 1 && *pattern == '*';
@@ -259,7 +260,7 @@ static int include(struct sql_engine *engine, const char *pattern, size_t size, 
     return r;
 }
 
-// Whether there is a package with the first name of the pattern.
+// Returns whether there is a package with the first name of the pattern.
 static bool package_is_there(const struct sql_engine *engine, const char *pattern, size_t size)
 {
     const char *dot = memchr(pattern, '.', size);
@@ -337,7 +338,8 @@ static int macro_check(struct sql_engine *engine, const struct sql_text *text,
     return 0;
 }
 
-// A macro's body is taken from the text itself: its calls are replaced when the macro is called.
+// Creates a macro. The macro keeps its body without expansion: macros in the body are expanded when
+// the macro is called.
 static int macro_create(struct sql_engine *engine, const struct sql_text *text,
                         const struct sql_definition *definition)
 {
@@ -399,7 +401,7 @@ void engine_mixed_note(struct sql_engine *engine)
     engine->is_mixed |= !is_own;
 }
 
-// The first change of a table of CREATE PERFETTO TABLE that a statement would make.
+// The first table of CREATE PERFETTO TABLE that a statement would change.
 struct change {
     struct sql_engine *engine;
     char *table; // owned; NULL: none
@@ -465,7 +467,7 @@ static int plain_prepare(struct sql_engine *engine, const struct sql_rope *rope,
     return r;
 }
 
-// An expanded statement.
+// Runs or prepares an expanded statement.
 static int rope_run(struct sql_engine *engine, const struct sql_rope *rope,
                     struct sqlite3_stmt **ret)
 {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A SELECT with GROUP BY whose rows SQLite would sort takes its groups from a hash table instead:
+// If SQLite would sort the rows of a SELECT with GROUP BY, the groups come from a hash table
+// instead:
 //
 //     SELECT name, sum(dur) / 1e6 AS ms FROM slice GROUP BY 1 ORDER BY ms
 // ->  SELECT __g0 AS "name", __g1 / 1e6 AS "ms" FROM __mmsql_groups('+:s',
 //         'SELECT __mmsql_group(?1, name, dur) FROM slice',
 //         'SELECT name, sum(dur) FROM slice GROUP BY 1') ORDER BY ms
 //
-// Sorting takes most of the time of such statements. Where an index has the order of the groups and
-// lacks other columns, SQLite looks up each row by itself, which takes as long. A statement whose
-// columns are all in an index is left alone, and so is each statement that is not understood as a
-// whole: the tokens say where its parts are, and SQLite says what sorts, by which collation, and
-// which names are columns. The plain statement was prepared before, so it has no errors.
+// Sorting takes most of the time of such statements. If an index has the order of the groups but
+// lacks other columns, SQLite looks up each row separately, which takes as long. A statement whose
+// columns are all in an index is not changed. A statement is changed only if the code understands
+// all its parts: the tokens give the places of the parts, and SQLite gives the sorts, the
+// collations and the names of columns. The plain statement was prepared before, so it has no
+// errors.
 #include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
@@ -27,7 +29,7 @@
 
 VEC_DEFINE(token_vec, struct sql_token);
 
-// Tokens from `begin` to before `end`.
+// Tokens from `begin` up to, but not including, `end`.
 struct part {
     size_t begin, end;
 };
@@ -36,7 +38,7 @@ enum clause { PREFIX, RESULTS, FROM, WHERE, GROUP, HAVING, ORDER, LIMIT, N_CLAUS
 
 struct result {
     struct part value;
-    size_t alias; // its token; 0: none
+    size_t alias; // the token of the alias; 0: none
 };
 
 struct aggregate {
@@ -52,10 +54,10 @@ struct grouping {
     struct part keys[GROUP_COLUMNS_MAX];
     struct aggregate aggregates[GROUP_COLUMNS_MAX];
     size_t n_results, n_keys, n_aggregates;
-    // SQLite gives groups the directions of ORDER BY if there are as many terms: groups that are
-    // equal in ORDER BY stay in this order.
+    // If ORDER BY has as many terms as GROUP BY, SQLite sorts the groups in the directions of ORDER
+    // BY. Groups that are equal in ORDER BY keep this order.
     char directions[GROUP_COLUMNS_MAX + 1];
-    bool joins_by_name; // a name without a table may be the column of either table
+    bool joins_by_name; // a name without a table may be a column of both tables
 };
 
 static struct sql_token token_at(const struct grouping *grouping, size_t i)
@@ -91,7 +93,7 @@ static bool tokens_read(struct grouping *grouping, const struct sql_rope *rope)
     }
 }
 
-// The clause that the token begins, if it is in no parentheses.
+// Returns the clause that begins at the token, or PREFIX. The token must not be in parentheses.
 static enum clause clause_of(const struct grouping *grouping, size_t i)
 {
     static const char *const words[N_CLAUSES] = {
@@ -107,7 +109,7 @@ static enum clause clause_of(const struct grouping *grouping, size_t i)
     return PREFIX;
 }
 
-// Finds the clauses. False: the statement is not one SELECT with GROUP BY.
+// Finds the clauses. Returns false if the statement is not a single SELECT with GROUP BY.
 static bool clauses_find(struct grouping *grouping)
 {
     static const char *const others[] = {"UNION", "INTERSECT", "EXCEPT", "WINDOW", "VALUES", ";"};
@@ -123,7 +125,7 @@ static bool clauses_find(struct grouping *grouping)
             return false;
         if (depth == 0 && sql_token_is(token, "SELECT") && current != PREFIX)
             return false;
-        if (next > current) { // FROM after IS DISTINCT is less
+        if (next > current) { // FROM after IS DISTINCT begins no clause
             grouping->clauses[current].end = i;
             current = next;
             i += current == GROUP || current == ORDER;
@@ -137,7 +139,7 @@ static bool clauses_find(struct grouping *grouping)
            !is_at(grouping, grouping->clauses[FROM].begin - 2, "DISTINCT");
 }
 
-// Takes the next element of a list from *rest. False: there is none.
+// Takes the next element of a list from *rest. Returns false at the end.
 static bool element_take(const struct grouping *grouping, struct part *rest, struct part *ret)
 {
     int depth = 0;
@@ -164,7 +166,7 @@ static const char *const words[] = {
     "DESC", "FLOAT",  "NULLS",   "FIRST",   "LAST",   "BLOB",
 };
 
-// The alias stands after AS, or after the last value.
+// Reads a result. The alias follows AS, or the last value.
 static struct result result_read(const struct grouping *grouping, struct part part)
 {
     struct result result = {.value = part};
@@ -185,7 +187,7 @@ static struct result result_read(const struct grouping *grouping, struct part pa
     return result;
 }
 
-// -- what SQLite says --
+// -- facts from SQLite --
 
 static void part_add(const struct grouping *grouping, struct part part, struct strbuf *out)
 {
@@ -211,7 +213,7 @@ static void source_add(const struct grouping *grouping, struct strbuf *out)
     clause_add(grouping, WHERE, " WHERE ", out);
 }
 
-// Whether the name is a column of the tables; else it can only be that of a result.
+// Returns whether the name is a column of the tables. Otherwise the name can only be a result.
 static bool is_column(const struct grouping *grouping, size_t token)
 {
     CLEANUP(strbuf_done) struct strbuf sql = {0};
@@ -226,19 +228,21 @@ static bool is_column(const struct grouping *grouping, size_t token)
     return is;
 }
 
-// Whether a line of the plan reads a whole table in the order of an index, and looks up each row.
+// Returns whether a line of the plan reads a whole table in the order of an index, and looks up
+// each row.
 static bool looks_rows_up(const char *detail)
 {
     return strncmp(detail, "SCAN ", strlen("SCAN ")) == 0 && strstr(detail, " USING INDEX ");
 }
 
-// Whether SQLite sorts rows to group them, or looks up each row of a table in the order of the
-// groups; and all collations are BINARY.
+// Returns whether all collations are BINARY, and SQLite sorts rows to group them or looks up each
+// row of a table in the order of the groups.
 static bool sorts_plainly(const struct grouping *grouping, const struct sql_rope *rope)
 {
     sqlite3 *handle = grouping->handle;
     bool is_limited = grouping->clauses[LIMIT].end > grouping->clauses[LIMIT].begin;
-    static const char marks[] = "k(0123456789,BN.-)"; // of keys with the collation BINARY
+    static const char marks[] =
+        "k(0123456789,BN.-)"; // characters of keys with the collation BINARY
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     sqlite3_stmt *plan = NULL, *program = NULL;
     bool sorts = false, is_plain = true;
@@ -290,7 +294,8 @@ static bool parts_equal(const struct grouping *grouping, struct part a, struct p
     return true;
 }
 
-// The name of a column at `begin`, with the names of its table and schema. Empty: there is none.
+// Returns the name of a column at `begin`, with the names of its table and schema. Empty: there is
+// no name.
 static struct part column_at(const struct grouping *grouping, size_t begin, size_t end)
 {
     struct part part = {begin, begin};
@@ -304,7 +309,8 @@ static struct part column_at(const struct grouping *grouping, size_t begin, size
     return is_call ? (struct part){begin, begin} : part;
 }
 
-// A name without a table is that of the only table with such a column, but for columns that join.
+// Returns whether two names mean one column. A name without a table belongs to the only table with
+// such a column, unless columns join by name.
 static bool columns_equal(const struct grouping *grouping, struct part a, struct part b)
 {
     size_t n_a = a.end - a.begin, n_b = b.end - b.begin;
@@ -321,7 +327,7 @@ static bool part_is_column(const struct grouping *grouping, struct part part)
            !is_in(token_at(grouping, part.begin), words, ELEMENTS(words));
 }
 
-// The number of the key that the expression is, or -1.
+// Returns the number of the key that equals the expression, or -1.
 static int key_find(const struct grouping *grouping, struct part part)
 {
     for (size_t i = 0; i < grouping->n_keys; i++) {
@@ -345,8 +351,8 @@ static size_t number_of(struct sql_token token)
     return n;
 }
 
-// A key is a number of a result, a column, the alias of a result, or an expression. False: the key
-// is something else.
+// A key is a number of a result, a column, the alias of a result, or an expression. Returns false
+// for any other key.
 static bool key_resolve(const struct grouping *grouping, struct part *key)
 {
     struct sql_token token = token_at(grouping, key->begin);
@@ -411,7 +417,7 @@ static bool lists_read(struct grouping *grouping)
 
 // -- expressions --
 
-// The letter of __mmsql_groups; 0: the function is not such an aggregate.
+// Returns the letter of an aggregate for __mmsql_groups, or 0 for any other function.
 static char letter_of(struct sql_token name)
 {
     static const struct {
@@ -425,7 +431,7 @@ static char letter_of(struct sql_token name)
     return 0;
 }
 
-// Functions of one row.
+// Functions that compute a value from one row.
 static const char *const functions[] = {
     "abs",       "cast",        "coalesce",   "format",     "hex",       "ifnull",     "iif",
     "instr",     "length",      "lower",      "ltrim",      "max",       "min",        "nullif",
@@ -434,7 +440,7 @@ static const char *const functions[] = {
     "trace_end", "trace_start", "trim",       "typeof",     "upper",
 };
 
-// Returns the parenthesis that closes the parenthesis at `open`; `end` if there is none.
+// Returns the parenthesis that closes the parenthesis at `open`, or `end` if none does.
 static size_t close_find(const struct grouping *grouping, size_t open, size_t end)
 {
     int depth = 0;
@@ -492,7 +498,8 @@ static bool is_alias(const struct grouping *grouping, struct sql_token token)
     return false;
 }
 
-// Writes the name or the call at *at, and moves *at to its end. False: another kind of expression.
+// Writes the name or the call at *at, and moves *at to its end. Returns false for any other
+// expression.
 static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool takes_aliases,
                        struct strbuf *out)
 {
@@ -525,8 +532,8 @@ static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool t
     return true;
 }
 
-// Writes an expression that is computed from keys and aggregates. False: a part of the expression
-// is of another kind.
+// Writes an expression that is computed from keys and aggregates. Returns false if the expression
+// has other parts.
 static bool expression_write(struct grouping *grouping, struct part part, bool takes_aliases,
                              struct strbuf *out)
 {

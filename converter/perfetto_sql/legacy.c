@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Older spellings of PerfettoSQL, which are functions: SELECT CREATE_FUNCTION('f(x INT)', 'INT',
-// 'SELECT $x'). mmsql replaces each by the present statement. SQLite cannot change a function while
-// a statement runs. Therefore the engine, not SQLite, runs a SELECT that is one such call.
+// 'SELECT $x'). mmsql replaces each function by the present statement. SQLite cannot change a
+// function while a statement runs. Therefore the engine, not SQLite, runs a SELECT that has only
+// such a call.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stddef.h>
@@ -87,7 +88,7 @@ static void call(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_error(context, sql_engine_error(of->engine), -1);
 }
 
-// Functions of trace_processor that mmsql leaves out, and what to do instead.
+// Functions of trace_processor that mmsql leaves out, and their replacements.
 static const struct refused {
     const char *name, *why;
 } refused[] = {
@@ -121,7 +122,7 @@ int legacy_register(struct sql_engine *engine)
     return code;
 }
 
-// A statement that is one call, with texts as arguments.
+// A statement that has only one call, with texts as arguments.
 struct legacy_call {
     const struct legacy *legacy; // NULL: the statement is not such a call
     struct sql_token arguments[ARGUMENTS_MAX];
@@ -148,7 +149,7 @@ static struct legacy_call call_read(const char *at, const char *end)
     return ends ? found : none;
 }
 
-// The value of a text in quotes.
+// Appends the value of a text in quotes.
 static void unquote(struct sql_token token, struct strbuf *ret)
 {
     for (size_t i = 1; i + 1 < token.size; i++) {

@@ -49,7 +49,7 @@ static void string_add(struct strbuf *out, const char *key, const char *text)
     member_add(out, key, text, strlen(text));
 }
 
-// The comments between two places as one text: lines of a paragraph are joined.
+// Appends the comments between two places as one text. Lines of a paragraph are joined.
 static void comments_read(struct strbuf *out, const char *at, const char *end)
 {
     bool is_new = true;
@@ -81,7 +81,7 @@ static void field_type_add(struct strbuf *out, const struct sql_field *field)
         strbuf_addf(out, "(%.*s)", (int)field->table.size, field->table.text);
 }
 
-// The fields as a JSON array, in a text.
+// Appends the fields as a JSON array, in a text.
 static void fields_add(struct strbuf *out, const char *key, const struct sql_field_vec *fields)
 {
     CLEANUP(strbuf_done) struct strbuf array = {0};
@@ -116,7 +116,7 @@ static void fields_summarize(struct strbuf *out, const char *heading,
     }
 }
 
-// Words that somebody may search for: the names, without dots and underscores.
+// Appends words for searches: the names, without dots and underscores.
 static void aliases_add(struct strbuf *out, const struct object *object, const char *package)
 {
     CLEANUP(strbuf_done) struct strbuf words = {0};
@@ -146,7 +146,7 @@ static void summary_make(struct strbuf *out, const struct object *object, const 
     fields_summarize(out, "Columns", object->columns);
 }
 
-// The first sentence.
+// Returns the size of the first sentence.
 static size_t sentence_size(const char *text)
 {
     for (const char *at = text; *at; at++)
@@ -204,7 +204,7 @@ static const char *type_of(const struct sql_definition *definition)
     }
 }
 
-// The comments that stand right above the statement, without a blank line between.
+// Returns the begin of the comments directly above the statement, without a blank line between.
 static const char *comments_begin(const char *text, const char *statement)
 {
     const char *begin = statement;
@@ -233,7 +233,7 @@ static void statement_visit(const struct sql_package_module *module, const char 
     if (!type)
         return;
     comments_read(&comment, comments_begin(module->sql, begin), begin);
-    if (definition.returns.size) { // comments before RETURNS are about the result
+    if (definition.returns.size) { // comments before RETURNS describe the result
         const char *front = definition.returns.text;
         while (front > begin && front[-1] != ')')
             front--;
@@ -261,8 +261,8 @@ static void objects_visit(const struct sql_package_module *module, object_take *
     }
 }
 
-// Reads the description of the whole module: the first comments that do not belong to a statement,
-// without a licence.
+// Reads the description of the whole module: the first comments that belong to no statement and are
+// no licence.
 static void head_read(struct strbuf *out, const char *sql)
 {
     const char *text = NULL;
@@ -275,7 +275,7 @@ static void head_read(struct strbuf *out, const char *sql)
             comments_read(out, text, sql);
             return;
         }
-        if (str_starts_with(words, "Copyright")) // with the lines of its licence
+        if (str_starts_with(words, "Copyright")) // skip the lines of the licence
             while (*next == '-')
                 next += strcspn(next, "\n") + 1;
         else if (!text && size > 0 && !is_mark && words < sql + size)

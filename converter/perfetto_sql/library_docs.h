@@ -13,16 +13,16 @@ struct sql_package_module;
 // short_description, description, summary, return_type, return_description, args and cols.
 void library_docs_add(struct strbuf *ret, const struct sql_package_module *module);
 
-// Appends the first sentence of the comment at the head of the module, which is about the module as
-// a whole. Nothing without such a comment.
+// Appends the first sentence of the comment at the head of the module, which describes the whole
+// module. Appends nothing if there is no such comment.
 void library_summary_add(struct strbuf *ret, const struct sql_package_module *module);
 
-// Appends the documentation of the module as lines for people: what the module has as a whole, then
-// each object that others may use with its arguments and columns. With `name`: of this object only.
-// Returns whether there is one.
+// Appends the documentation of the module as lines for people: the description of the module, then
+// each public object with its arguments and columns. With `name`: only this object. Returns whether
+// there is such an object.
 bool library_text_add(struct strbuf *ret, const struct sql_package_module *module,
                       const char *name);
 
-// Calls `take` with the name of each object that others may use.
+// Calls `take` with the name of each public object.
 void library_names(const struct sql_package_module *module,
                    void (*take)(void *userdata, const char *name, size_t size), void *userdata);

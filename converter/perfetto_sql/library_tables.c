@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables about the library: __intrinsic_stdlib_objects, with a row for each module and for each
-// object of it, and __intrinsic_stdlib_modules.
+// Tables about the library: __intrinsic_stdlib_objects, with a row for each module and each object
+// of a module, and __intrinsic_stdlib_modules.
 #include <sqlite3.h>
 #include <stddef.h>
 
@@ -34,7 +34,8 @@ static void objects(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_text64(context, json.text, json.size, SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
-// Returns the SQL of __intrinsic_stdlib_objects, for sqlite3_free(); NULL: out of memory.
+// Returns the SQL of __intrinsic_stdlib_objects, which the caller frees with sqlite3_free(), or
+// NULL if memory ran out.
 static char *objects_sql(void)
 {
     sqlite3_str *sql = sqlite3_str_new(NULL);

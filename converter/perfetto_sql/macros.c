@@ -9,7 +9,7 @@
 #include "common/elements.h"
 #include "converter/perfetto_sql/token.h"
 
-#define CALLS_SHOWN 8 // in an error, of macros that call each other
+#define CALLS_SHOWN 8 // number of nested macro calls in an error
 
 VEC_DEFINE(rope_vec, struct sql_rope);
 
@@ -20,7 +20,7 @@ static void ropes_done(struct rope_vec *ropes)
     rope_vec_done(ropes);
 }
 
-// One expansion: its macros, the place for an error, and the amounts that its limits count.
+// One expansion: its macros, the place of an error, and the counts for the limits.
 struct expansion {
     struct sql_macros *macros;
     struct strbuf *why;
@@ -65,7 +65,7 @@ static int fails(struct expansion *expansion, const struct sql_rope *rope, const
     return r;
 }
 
-// Without the blanks and comments at both ends.
+// Returns the range without the blanks and comments at both ends.
 static struct range trimmed(struct range range)
 {
     const char *at = range.begin, *after = NULL;
@@ -86,7 +86,7 @@ static struct range trimmed(struct range range)
 VEC_DEFINE(range_vec, struct range);
 
 // Reads the items between the parentheses at *cursor, and moves *cursor past the closing one.
-// Returns -EINVAL without a closing parenthesis. An empty list has no items.
+// Returns -EINVAL if there is no closing parenthesis. An empty list has no items.
 static int list_read(const struct sql_rope *rope, const char **cursor, const char *end,
                      struct range_vec *ret)
 {
@@ -125,7 +125,7 @@ static int stringify(const struct rope_vec *values, struct sql_rope *ret)
     return sql.failed ? -ENOMEM : rope_check(ret);
 }
 
-// name!(x[, y])
+// Adds the call name!(x[, y]).
 static void apply_one(struct sql_rope *ret, const struct sql_rope *name, struct range x,
                       const struct range *y)
 {
@@ -146,7 +146,7 @@ static int list_of(const struct sql_rope *value, struct range_vec *ret)
     const char *at = value->sql.text, *end = at + value->sql.size;
     int r = list_read(value, &at, end, ret);
     if (r == 0 && ret->n > 1 && ret->items[ret->n - 1].begin == ret->items[ret->n - 1].end)
-        ret->n--; // after a last comma
+        ret->n--; // nothing follows the last comma
     return r == 0 && sql_blanks_skip(at, end) != end ? -EINVAL : r;
 }
 
@@ -174,7 +174,7 @@ static int apply(struct expansion *expansion, const struct rope_vec *values, con
 static const struct built_in {
     const char *name;
     unsigned n_min, n_max; // arguments
-    const char *between;   // NULL: it makes a text
+    const char *between;   // NULL: the macro makes a text
     bool is_prefix;
 } built_ins[] = {
     {"__intrinsic_stringify", 1, 1, NULL, false},
@@ -244,7 +244,7 @@ static int call_expand(struct expansion *expansion, const struct sql_rope *rope,
                  : 0;
 }
 
-// A call whose name is `name`; *cursor is after the exclamation mark.
+// Reads and expands a call of the macro `name`. *cursor is after the exclamation mark.
 static int call_read(struct expansion *expansion, const struct range *in, struct sql_token name,
                      const char **cursor, const struct scope *scope, struct sql_rope *ret)
 {
@@ -268,7 +268,7 @@ static int call_read(struct expansion *expansion, const struct range *in, struct
     return r < 0 ? r : call_expand(expansion, in->rope, name, &values, ret);
 }
 
-// The value of the macro's argument that the token names, or NULL.
+// Returns the value of the macro's argument that the token names, or NULL.
 static const struct sql_rope *value_find(const struct scope *scope, struct sql_token token)
 {
     if (!scope || token.kind != SQL_VARIABLE || *token.text != '$')
@@ -281,8 +281,8 @@ static const struct sql_rope *value_find(const struct scope *scope, struct sql_t
     return NULL;
 }
 
-// Whether a name is a macro's: an exclamation mark and an opening parenthesis follow. *ret is
-// after the mark.
+// Returns whether a name before `at` is a macro's: an exclamation mark and an opening parenthesis
+// follow. *ret is after the mark.
 static bool is_call(const char *at, const char *end, const char **ret)
 {
     if (!sql_word_take(&at, end, "!"))

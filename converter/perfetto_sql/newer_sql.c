@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQL of newer versions of SQLite, for an older one. One walk over the tokens finds the places, and
-// a second one writes the statement anew:
+// Replaces SQL of newer versions of SQLite for an older version. A first walk over the tokens finds
+// the places, and a second walk writes the statement anew:
 //
 //     group_concat(x, ',' ORDER BY y DESC) -> __mmsql_sorted('group_concat', 2,
 //                                               __mmsql_sort('2a-l=', x, ',', y))
@@ -26,7 +26,7 @@
 #define NESTED_MAX 50   // sorted aggregates within each other
 #define VALUES_MAX 100  // arguments and keys of an aggregate; SQLite takes 127 arguments
 
-// Versions of SQLite that have the SQL.
+// First versions of SQLite that have the SQL.
 enum {
     HAS_SUBSECONDS = 3042000,
     HAS_ORDER_IN_AGGREGATES = 3044000,
@@ -37,7 +37,7 @@ enum {
 };
 
 enum edit_kind {
-    EDIT_NONE, // a call that stays
+    EDIT_NONE, // an unchanged call
     EDIT_NAME,
     EDIT_NUMBER,
     EDIT_SORT,
@@ -50,13 +50,13 @@ struct edit {
     enum edit_kind kind;
     struct sql_token name;
     const char *instead;    // the new name
-    const char *open, *end; // of a call: after the opening parenthesis; after the closing one
+    const char *open, *end; // of a call: after its opening parenthesis; after its closing one
     const char *order;      // ORDER; NULL: there is none
     const char *keys;       // after BY
     const char *close;      // the closing parenthesis
     const char *filter_end; // after FILTER (...); NULL: there is none
     const char *modifier;   // 'subsec'
-    bool is_result;         // a column of a SELECT, which has its name from its text
+    bool is_result;         // the call is a column of a SELECT, named by its text
 };
 VEC_DEFINE(edit_vec, struct edit);
 
@@ -72,7 +72,7 @@ struct rewriting {
     const struct sql_rope *rope;
     int version;
     struct edit_vec edits;
-    struct level_vec levels; // the first is the statement
+    struct level_vec levels; // the first level is the statement
 };
 
 static const struct {
@@ -93,7 +93,8 @@ static const struct {
     {"jsonb_set", "json_set", HAS_JSONB},
 };
 
-// Functions of time that take the modifier 'subsec', and how to say the same without.
+// Functions of time that take the modifier 'subsec', and the text around the arguments that
+// replaces the modifier.
 static const struct time_form {
     const char *name, *before, *after;
 } times[] = {
@@ -144,7 +145,8 @@ static const char *parenthesis_end(const char *at, const char *end)
     return at;
 }
 
-// The next part of a list up to `end`, without the comma. *at is after the comma, or NULL.
+// Returns the next part of a list up to `end`, without the comma. *at is then after the comma, or
+// NULL.
 static struct sql_part list_next(const char **at, const char *end)
 {
     const char *begin = *at, *cursor = begin;
@@ -161,7 +163,7 @@ static struct sql_part list_next(const char **at, const char *end)
     }
 }
 
-// A key of ORDER BY: its expression, and how it sorts.
+// A key of ORDER BY: its expression, and its way of sorting.
 struct key {
     struct sql_part expression;
     char form[4]; // direction, place of NULL, collation
@@ -171,7 +173,7 @@ struct key {
 static bool key_read(struct sql_part part, struct key *ret)
 {
     const char *at = part.text, *end = at + part.size, *cut = end;
-    struct sql_token last[4] = {0}; // the latest first
+    struct sql_token last[4] = {0}; // the last token first
     bool falls = false, is_known = true;
     char nulls = 0, collation = '=';
     size_t depth = 0;
@@ -215,7 +217,7 @@ static size_t list_count(const char *at, const char *end)
     return n;
 }
 
-// Whether an aggregate that is sorted can be written otherwise.
+// Returns whether a sorted aggregate can be rewritten.
 static bool sort_is_known(const struct edit *edit)
 {
     size_t n = list_count(edit->open, edit->order);
@@ -235,7 +237,8 @@ static bool is_any_of(struct sql_token token, const char *const *words)
     return false;
 }
 
-// Whether a call from `level` up to `at` is all of a column that has no other name.
+// Returns whether the call that began at `level` and ends at `at` is a whole column without another
+// name.
 static bool is_result(const struct rewriting *rewriting, const struct level *level, const char *at,
                       const char *end)
 {
@@ -247,7 +250,8 @@ static bool is_result(const struct rewriting *rewriting, const struct level *lev
            is_any_of(level->begins, before) && (token.kind == SQL_END || is_any_of(token, after));
 }
 
-// SQLite always had iif() with three arguments.
+// Returns whether the call is a form of if() or iif() that older versions lack. All versions have
+// iif() with three arguments.
 static bool is_if(const struct edit *edit)
 {
     bool is_short = sql_token_is(edit->name, "IF");
@@ -275,7 +279,7 @@ static void call_close(struct rewriting *rewriting, struct sql_token token, cons
     if (edit->order && sort_is_known(edit)) {
         if (sql_word_take(&at, end, "FILTER"))
             edit->filter_end = at = parenthesis_end(at, end);
-        // SQLite allows no order within the functions of a window.
+        // SQLite allows no ORDER BY within a window function.
         const char *over = at;
         if (at && !sql_word_take(&over, end, "OVER")) {
             edit->kind = EDIT_SORT;
@@ -285,7 +289,7 @@ static void call_close(struct rewriting *rewriting, struct sql_token token, cons
     edit->is_result = is_result(rewriting, &level, edit->end, end);
 }
 
-// `before` is the token before the name.
+// Begins a call. `before` is the token before the name.
 static int call_open(struct rewriting *rewriting, struct sql_token before, struct sql_token name,
                      const char *open, const char *end)
 {
@@ -310,7 +314,7 @@ static bool is_subsecond(struct sql_token token)
            (token_equals(token, "'subsec'") || token_equals(token, "'subsecond'"));
 }
 
-// A token that is not a parenthesis. `last` is the one before, *at is after the token.
+// Handles a token that is not a parenthesis. `last` is the token before; `at` is after the token.
 static int token_see(struct rewriting *rewriting, struct sql_token last, struct sql_token token,
                      const char *at, const char *end)
 {
@@ -356,7 +360,7 @@ static int edits_find(struct rewriting *rewriting)
     return r;
 }
 
-// Writing. `next` is the first edit that has not been written.
+// -- writing: `next` is the first edit that has not been written --
 
 struct writer {
     const struct rewriting *rewriting;
@@ -390,7 +394,7 @@ static void name_write(struct writer *writer, const struct edit *edit)
     rope_add_made_at(writer->out, edit->instead, rope_origin(rope, at));
 }
 
-// The name of the aggregate as a text.
+// Writes the name of the aggregate as a text.
 static void aggregate_write(struct writer *writer, const struct edit *edit)
 {
     bool is_quoted = edit->name.kind == SQL_QUOTED && edit->name.size >= 2;
@@ -435,7 +439,8 @@ static void sort_write(struct writer *writer, const struct edit *edit)
     rope_add_made(writer->out, ")");
 }
 
-// A function of time without the modifier, and without the comma before or after it.
+// Writes a function of time without the modifier, and without the comma before or after the
+// modifier.
 static void subseconds_write(struct writer *writer, const struct edit *edit)
 {
     const struct time_form *form = time_form_find(edit->name);
@@ -472,7 +477,7 @@ static void case_write(struct writer *writer, const struct edit *edit)
     rope_add_made(writer->out, " END");
 }
 
-// The name that the column would have without the edit: its text.
+// Writes the name that the column would have without the edit: the text of the call.
 static void result_name_write(struct writer *writer, const struct edit *edit)
 {
     const char *at = edit->name.text, *end = edit->end, *quote;

@@ -19,7 +19,7 @@
 #include "converter/sql/sql.h"
 
 #define MODULE_BYTES_MAX (16 << 20)
-#define FOLDERS_MAX      16 // one in the other
+#define FOLDERS_MAX      16 // nested folders
 
 static void module_done(struct sql_package_module *module)
 {
@@ -128,7 +128,7 @@ static int below_read(const struct folder *folder, int dir_fd, const char *entry
     return name.failed ? close_fd(fd), -ENOMEM : folder_read(&below, fd, name.text);
 }
 
-// Takes over `fd`.
+// Reads a folder. Takes ownership of `fd`.
 static int folder_read(const struct folder *folder, int fd, const char *prefix)
 {
     DIR *dir CLEANUP(closedirp) = fdopendir(fd);
@@ -153,7 +153,7 @@ static int folder_open(const char *path, struct err *err)
     return fd < 0 ? err_errno(err, -errno, "%s", path) : fd;
 }
 
-// The last name of a path, without slashes after it; empty for "/".
+// Returns the last name of a path, without slashes after it; empty for "/".
 static struct sql_part last_name(const char *path)
 {
     size_t n = strlen(path);
@@ -168,7 +168,7 @@ static bool is_dots(struct sql_part name)
     return name.size <= 2 && strspn(name.text, ".") >= name.size;
 }
 
-// The name of a folder. "." and ".." have the name that the folder has in its parent.
+// Finds the name of a folder. For "." and "..", finds the name that the folder has in its parent.
 static int folder_name(const char *path, char **ret, struct err *err)
 {
     struct sql_part name = last_name(path);

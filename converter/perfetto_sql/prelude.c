@@ -2,8 +2,9 @@
 //
 // The prelude: the modules that are run before the first statement. The prelude of trace_processor
 // makes public tables from internal tables. The database has most of these public tables itself,
-// with indexes, so they stay as they are. The internal tables are temporary views here. They are
-// made for a library that was given, and with the first statement that names one of them.
+// with indexes, so the prelude does not replace them. The internal tables are temporary views here.
+// The engine makes the views for a library of the user, and otherwise at the first statement that
+// names an internal table.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #define INTERNAL "__intrinsic_"
 #define NO_TABLE "no such table: "
 
-// Makes the internal table `name` a view of the relation that has the rest of the name.
+// Makes the internal table `name`: a view of the table or view whose name is the rest of `name`.
 static int internal_view(struct sql_engine *engine, sqlite3_stmt *find, struct sql_token name)
 {
     sqlite3_reset(find);
@@ -139,7 +140,7 @@ int prelude_supply(struct sql_engine *engine, const char *sql)
     int r = name ? internal_tables_create(engine) : -ENOMEM;
     if (r == 0)
         r = internal_views_of(engine, sql);
-    if (r == 0) // a view may name the table
+    if (r == 0) // a view, not `sql`, may name the table
         r = internal_views_of(engine, name);
     free(name);
     return r == -ENOMEM ? engine_fail(engine, r, NULL, NULL, "out of memory") : r < 0 ? r : 1;
@@ -188,7 +189,8 @@ void left_out_free(struct sql_engine *engine)
     sql_left_out_vec_done(&engine->left_out);
 }
 
-// A table or view: the database has one of the same name with all the columns.
+// Returns whether the database has a table or view of the same name with all columns of the
+// definition.
 static bool relation_is_there(struct sql_engine *engine, const struct sql_definition *definition)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -204,7 +206,7 @@ static bool relation_is_there(struct sql_engine *engine, const struct sql_defini
            sqlite3_prepare_v2(engine->handle, sql.text, -1, &statement, NULL) == SQLITE_OK;
 }
 
-// A table of plain SQL: it was made of the database's data before the prelude.
+// Returns whether a table of plain SQL was made from the database before the prelude.
 static bool table_is_made(struct sql_engine *engine, const struct sql_definition *definition)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;
@@ -216,7 +218,7 @@ static bool table_is_made(struct sql_engine *engine, const struct sql_definition
     return sqlite3_step(statement) == SQLITE_ROW;
 }
 
-// A function: mmsql has one of the same name. Those of SQLite itself do not count.
+// Returns whether mmsql has a function of the same name. Functions of SQLite itself do not count.
 static bool function_is_there(struct sql_engine *engine, const struct sql_definition *definition)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *statement = NULL;

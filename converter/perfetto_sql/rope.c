@@ -33,7 +33,7 @@ void rope_add_text(struct sql_rope *rope, const struct sql_text *text, size_t be
     piece_add(rope, text->sql + begin, end - begin, piece);
 }
 
-// The index of the piece that has the character at `at`.
+// Returns the index of the piece that has the character at `at`.
 static size_t piece_find(const struct sql_rope *rope, size_t at)
 {
     size_t low = 0, high = rope->pieces.n;

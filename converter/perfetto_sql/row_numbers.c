@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A table of trace_processor's SQL has a hidden column _auto_id: the number of each row, from 0.
-// Tables of SQLite number their rows from 1, in the order in which they were put in.
+// Tables of SQLite number their rows from 1, in the order of insertion.
 #include <string.h>
 
 #include "converter/perfetto_sql/engine_state.h"
@@ -14,11 +14,11 @@ static bool is_name(struct sql_token token)
     return token.kind == SQL_WORD || token.kind == SQL_QUOTED;
 }
 
-// The column as it is written: with names of the table and schema in front.
+// The column as written, with the names of schema and table before its name.
 struct column {
-    const char *begin; // NULL: there is none
+    const char *begin; // NULL: there is no such column
     const char *name, *end;
-    bool is_result; // the column alone is a result of a SELECT, so the result has the column's name
+    bool is_result; // the column is a whole result of a SELECT, and gives the result its name
 };
 
 static bool is_result(struct sql_token before, const char *after, const char *end)
@@ -32,7 +32,7 @@ static bool is_result(struct sql_token before, const char *after, const char *en
 static struct column column_next(const char *at, const char *end)
 {
     struct column column = {0};
-    struct sql_token last = {0}, before = {0}; // `before` is before all names of the column
+    struct sql_token last = {0}, before = {0}; // `before`: the token before all names of the column
     for (;;) {
         struct sql_token token = sql_token_next(&at, end);
         if (token.kind == SQL_END)
@@ -61,7 +61,7 @@ static void column_replace(const struct sql_rope *rope, struct column column, st
     rope_add_made(ret, column.is_result ? " - 1) AS " COLUMN : " - 1)");
 }
 
-// The place after the columns that a CREATE declares.
+// Returns the place after the columns that a CREATE declares.
 static const char *body_begin(const char *sql, const char *end)
 {
     const char *at = sql;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A function keeps its prepared statements, one for each call that is under way: a function may
-// call itself. The engine owns them, because SQLite closes no connection that has statements left.
+// A function keeps its prepared statements, one for each running call, because a function may call
+// itself. The engine owns them, because SQLite closes no connection that has statements left.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -13,21 +13,21 @@
 #include "common/map.h"
 #include "converter/perfetto_sql/engine_state.h"
 
-#define CALLS_MAX 1000      // of a function within itself
+#define CALLS_MAX 1000      // nested calls of a function
 #define KEPT_MAX  (1 << 20) // results of a function
 
 VEC_DEFINE(stmt_vec, sqlite3_stmt *);
 
-// A result that is kept: of a function with one integer argument.
+// A kept result of a function with one integer argument.
 struct kept {
     int64_t argument;
     sqlite3_value *value; // owned; NULL: free
 };
 
 struct argument {
-    char *name; // owned: "$x"; NULL of a function that delegates
+    char *name; // owned: "$x"; NULL if the function delegates
     enum sql_type type;
-    int parameter; // of the statement; 0: the SQL does not have the argument
+    int parameter; // parameter of the statement; 0: the SQL does not use the argument
 };
 
 // A call whose result is wanted: see results_prepare().
@@ -43,10 +43,10 @@ struct scalar {
     struct sql_rope sql;        // owned
     int n_arguments;            // -1: any number; `sql` then ends after the opening parenthesis
     struct argument *arguments; // owned
-    struct stmt_vec statements; // owned; those before `depth` are in use
+    struct stmt_vec statements; // owned; the first `depth` statements are in use
     size_t depth;
-    bool has_texts; // an argument may be a text or blob, of which the statement has a copy
-    bool is_valid;  // its SQL was prepared once
+    bool has_texts; // an argument may be a text or blob, which the statement copies
+    bool is_valid;  // the SQL was prepared once
     bool keeps;
     struct kept *kept; // owned; open addressing
     size_t n_kept, n_slots;
@@ -78,7 +78,7 @@ static bool kept_grow(struct scalar *scalar)
     return true;
 }
 
-// A NULL is not kept.
+// Keeps a result. A NULL is not kept.
 static void result_keep(struct scalar *scalar, int64_t argument, sqlite3_value *value)
 {
     if (sqlite3_value_type(value) == SQLITE_NULL || scalar->n_kept == KEPT_MAX ||
@@ -91,7 +91,7 @@ static void result_keep(struct scalar *scalar, int64_t argument, sqlite3_value *
     scalar->n_kept += slot->value ? 1 : 0;
 }
 
-// The SQL with as many ?n as there are arguments.
+// Returns the SQL with one ?n for each argument.
 static char *variadic_sql(const struct scalar *scalar, int argc)
 {
     sqlite3_str *sql = sqlite3_str_new(NULL);
@@ -150,7 +150,8 @@ static void statement_release(struct scalar *scalar, sqlite3_stmt *statement)
         sqlite3_clear_bindings(statement);
 }
 
-// Makes SQLite's last error the call's. `offset`: of the error in the function's SQL.
+// Makes SQLite's last error the error of the call. `offset`: the place of the error in the
+// function's SQL.
 static void error_result(sqlite3_context *context, struct scalar *scalar, const char *why,
                          size_t offset)
 {
@@ -187,7 +188,7 @@ static void scalar_step(sqlite3_context *context, struct scalar *scalar, sqlite3
         error_result(context, scalar, sqlite3_errmsg(sqlite3_context_db_handle(context)), 0);
 }
 
-// Whether a value may be an argument of the type. NULL may be any.
+// Returns whether a value fits an argument of the type. NULL fits every type.
 static bool value_fits(enum sql_type type, int value_type)
 {
     static const uint8_t fits[] = {
@@ -268,10 +269,10 @@ static int run(sqlite3 *handle, struct scalar *scalar, int64_t argument, bool is
     return code == SQLITE_ROW || code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-// A function whose results are kept may call itself very often: f(n) = f(n - 1) + 1. Each call in a
-// call takes room on the stack. Therefore the results are found without it. A trial of a call finds
-// the calls that it makes: each of them returns NULL. Their results come first, then the call runs
-// once more.
+// Finds the results that a call needs. A function whose results are kept may call itself very
+// often: f(n) = f(n - 1) + 1. Nested calls would take much room on the stack. Therefore each call
+// first runs as a trial, in which the calls that it makes return NULL and are only recorded. Their
+// results are found next, and then the call runs once more.
 static int results_prepare(sqlite3 *handle, struct scalar *scalar, int64_t argument)
 {
     scalar->is_preparing = true;
@@ -281,7 +282,7 @@ static int results_prepare(sqlite3 *handle, struct scalar *scalar, int64_t argum
         int64_t next = last->argument;
         if (!last->was_tried) {
             last->was_tried = true;
-            // With NULL in place of results the SQL may fail.
+            // In a trial, the SQL may fail because results are NULL.
             code = run(handle, scalar, next, true) == SQLITE_NOMEM ? SQLITE_NOMEM : SQLITE_OK;
             continue;
         }
@@ -295,7 +296,7 @@ static int results_prepare(sqlite3 *handle, struct scalar *scalar, int64_t argum
     return code;
 }
 
-// A call of a function whose results are kept. Returns whether the call is done.
+// Handles a call of a function whose results are kept. Returns whether the call is done.
 static bool kept_call(sqlite3_context *context, struct scalar *scalar, int64_t argument)
 {
     sqlite3_value *value = kept_value(scalar, argument);
@@ -348,7 +349,7 @@ static void scalar_call(sqlite3_context *context, int argc, sqlite3_value **argv
     statement_release(scalar, statement);
 }
 
-// Removes what belongs to the function's SQL.
+// Releases the function's SQL, with its statements, arguments and kept results.
 static void sql_remove(struct scalar *scalar)
 {
     vec_foreach(&scalar->statements, statement)
@@ -377,8 +378,9 @@ static void scalar_free(struct scalar *scalar)
     free(scalar);
 }
 
-// The function with `n` arguments. SQLite refuses to replace a function while any statement runs,
-// so a function that is there gets the new SQL itself. Returns NULL if there is none.
+// Returns the function with `n` arguments, or NULL if there is no such function. SQLite refuses to
+// replace a function while any statement runs, so the engine gives an existing function the new
+// SQL.
 static struct scalar *scalar_find(const struct sql_engine *engine, const char *name, int n)
 {
     for (size_t i = engine->scalars.n; i-- > 0;)

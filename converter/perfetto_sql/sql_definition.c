@@ -57,7 +57,7 @@ static int name_read(struct reader *reader, struct sql_part *ret, const char *wh
     return 0;
 }
 
-// Names and wildcards with dots between them.
+// Reads names and wildcards with dots between them.
 static int module_read(struct reader *reader)
 {
     const char *at = reader->at;
@@ -80,7 +80,7 @@ static struct sql_part rest_take(struct reader *reader)
     return (struct sql_part){begin, (size_t)(reader->end - begin)};
 }
 
-// (table.column) after a type like JOINID
+// Reads "(table.column)" after a type like JOINID.
 static int type_table_read(struct reader *reader, struct sql_field *field)
 {
     if (!take(reader, "("))
@@ -118,7 +118,7 @@ static int field_read(struct reader *reader, struct sql_field_vec *ret, bool has
     return r == 0 ? sql_field_vec_push(ret, field) : r;
 }
 
-// (name Type, ...)
+// Reads "(name Type, ...)".
 static int fields_read(struct reader *reader, struct sql_field_vec *ret, bool has_type)
 {
     int r = need(reader, "(");
@@ -154,7 +154,7 @@ static int body_read(struct reader *reader)
     return sql_part_is_empty(reader->to->body) ? expected(reader, "SQL after AS") : 0;
 }
 
-// The implementation that a table may name.
+// Reads the optional USING, which names the implementation of a table.
 static int using_read(struct reader *reader)
 {
     return take(reader, "USING") ? need(reader, "dataframe") : 0;
@@ -211,7 +211,7 @@ static int macro_read(struct reader *reader)
         r = name_read(reader, &reader->to->returns, "a type");
     if (r == 0)
         r = need(reader, "AS");
-    if (r == 0) // a macro may stand for nothing
+    if (r == 0) // the body of a macro may be empty
         reader->to->body = rest_take(reader);
     return r;
 }

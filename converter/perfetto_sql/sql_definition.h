@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statements that PerfettoSQL adds to SQL, taken apart.
+// A parser of the statements that PerfettoSQL adds to SQL.
 #pragma once
 
 #include "common/str.h"
 #include "common/vec.h"
 
-// The types of PerfettoSQL, by what a value of the type may be.
+// The types of PerfettoSQL, by the kinds of values.
 enum sql_type {
-    SQL_TYPE_UNKNOWN, // there is no type of the name
-    SQL_TYPE_LONG,    // with its many names: INT, BOOL, TIMESTAMP, ID, ...
+    SQL_TYPE_UNKNOWN, // no type has the name
+    SQL_TYPE_LONG,    // has many names: INT, BOOL, TIMESTAMP, ID, ...
     SQL_TYPE_DOUBLE,
     SQL_TYPE_STRING,
     SQL_TYPE_BYTES,
@@ -59,19 +59,19 @@ struct sql_definition {
     bool only_if_missing;           // plain CREATE: IF NOT EXISTS
 };
 
-// Reads the statement between `at` and `end`, which has no semicolon. Text that does not begin as a
-// statement of PerfettoSQL is DEFINITION_NONE. Returns 0, -ENOMEM, or -EINVAL with what was
-// expected in `why` and the place in *ret_at.
+// Reads the statement between `at` and `end`, which has no semicolon. For text that does not begin
+// as a statement of PerfettoSQL, ret->kind is DEFINITION_NONE. Returns 0, -ENOMEM, or -EINVAL with
+// the expected text in `why` and its place in *ret_at.
 int definition_read(const char *at, const char *end, struct sql_definition *ret, struct strbuf *why,
                     const char **ret_at);
 void definition_done(struct sql_definition *definition); // fit for CLEANUP()
 
-// Reads the name of a type, without regard to case.
+// Returns the type of a name, without regard to case.
 enum sql_type sql_type_read(struct sql_part name);
-// "LONG", "STRING", ...
+// Returns "LONG", "STRING", ...
 const char *sql_type_name(enum sql_type type);
 
-// Whether the last argument takes any number of values.
+// Returns whether the last argument takes any number of values.
 bool definition_is_variadic(const struct sql_definition *definition);
 
 static inline bool sql_part_is_empty(struct sql_part part)

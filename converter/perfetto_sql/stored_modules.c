@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Views of modules call functions that only mmsql has. Therefore their rows are stored, not their
-// SQL.
+// Views of modules call functions that only mmsql has. Therefore the database stores the rows of
+// the views, not their SQL.
 #include "converter/perfetto_sql/stored_modules.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static int failed(sqlite3 *handle, const char *name, struct err *err)
     return err_set(err, r, "--include: %s: %s", name, sqlite3_errmsg(handle));
 }
 
-// Runs SQL whose %w is the name.
+// Runs SQL in which `name` replaces %w.
 static int run(sqlite3 *handle, const char *format, const char *name, struct err *err)
 {
     char *sql = sqlite3_mprintf(format, name, name);
@@ -121,7 +121,7 @@ static bool pattern_matches(const char *pattern, const struct sql_package_module
     return module_matches(module, pattern, strlen(pattern));
 }
 
-// Whether a pattern before the one with this index means a module of it.
+// Returns whether an earlier pattern matches a module of the pattern with this index.
 static bool was_included(const struct sql_packages *packages, const char *const *patterns,
                          size_t index)
 {
@@ -132,7 +132,7 @@ static bool was_included(const struct sql_packages *packages, const char *const 
     return false;
 }
 
-// Includes the modules of a pattern. *ret_makes: they made tables or views.
+// Includes the modules of a pattern. Sets *ret_makes to whether the modules made tables or views.
 static int pattern_include(sqlite3 *handle, struct sql_engine *engine, const char *pattern,
                            bool *ret_makes, struct err *err)
 {

@@ -15,9 +15,9 @@ struct sqlite3;
 int modules_check(const struct sql_packages *packages, const char *const *patterns, size_t n,
                   struct err *err);
 
-// Includes the modules, and copies their public tables and views into tables of the database that
-// any SQLite reads. Tables of an earlier call are replaced; the other tables of the database stay.
-// The table `stored_module_table` has the names of the copies. `ret_empty`: the patterns whose
-// modules have no table or view, with a comma between. Returns 0 or a negative errno with text.
+// Includes the modules, and copies their public tables and views into ordinary tables of the
+// database. Tables of an earlier call are replaced; the other tables of the database stay. The
+// table `stored_module_table` has the names of the copies. `ret_empty` gets the patterns whose
+// modules have no table or view, separated by commas. Returns 0 or a negative errno with text.
 int modules_store(struct sqlite3 *handle, struct sql_packages *packages,
                   const char *const *patterns, size_t n, struct strbuf *ret_empty, struct err *err);

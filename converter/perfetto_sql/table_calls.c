@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of trace_processor are virtual tables, which may stand with an empty list of arguments:
-// FROM t(). SQLite takes tables and views without the list only.
+// Tables of trace_processor are virtual tables, which may have an empty list of arguments: FROM
+// t(). SQLite accepts tables and views only without the list.
 #include <sqlite3.h>
 #include <string.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/token.h"
 
-// The name in SQLite's message: 'NAME' is not a function.
+// Returns the name in SQLite's message: 'NAME' is not a function.
 static struct sql_part refused_name(const char *message)
 {
     static const char why[] = "' is not a function";
@@ -19,7 +19,7 @@ static struct sql_part refused_name(const char *message)
                : (struct sql_part){0};
 }
 
-// Whether an empty list follows; *ret is after it.
+// Returns whether an empty list follows. *ret is after the list.
 static bool is_empty_list(const char *at, const char *end, const char **ret)
 {
     bool is_empty = sql_word_take(&at, end, "(") && sql_word_take(&at, end, ")");

@@ -22,7 +22,8 @@ static const char *name_end(const char *at, const char *end)
     return at;
 }
 
-// `at` is after the opening quote. A doubled quote belongs to the text.
+// Returns the end of a text in quotes. `at` is after the opening quote. A doubled quote belongs to
+// the text.
 static const char *quoted_end(const char *at, const char *end, char quote)
 {
     for (; at < end; at++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SQL as a sequence of tokens, as far as PerfettoSQL needs them: where a word, a text or a comment
-// ends. SQLite judges the rest.
+// SQL as a sequence of tokens. PerfettoSQL only needs the ends of words, texts and comments. SQLite
+// checks the rest.
 #pragma once
 
 #include <stdbool.h>
@@ -31,14 +31,15 @@ struct sql_token sql_token_read(const char *at, const char *end);
 // Returns the first token at or after *cursor that is not blank, and moves *cursor past it.
 struct sql_token sql_token_next(const char **cursor, const char *end);
 
-// Compares without regard to case. `word` is a keyword, or one character that is a symbol.
+// Returns whether the token is `word`, without regard to case. `word` is a keyword, or a symbol of
+// one character.
 bool sql_token_is(struct sql_token token, const char *word);
 
 // If the next token is `word`, moves *cursor past it and returns true.
 bool sql_word_take(const char **cursor, const char *end, const char *word);
 
-// Returns the end of the statement at `at`: its semicolon, or `end`. The body of a trigger has
-// semicolons of its own.
+// Returns the end of the statement at `at`: its semicolon, or `end`. Semicolons in the body of a
+// trigger do not end the statement.
 const char *sql_statement_end(const char *at, const char *end);
 
 // Returns the first character after blanks and comments.

@@ -51,8 +51,8 @@ void database_shift_ids(struct database *db, const struct id_shifts *shifts);
 // discarded, and database_error() returns the failure.
 struct cell *database_row(struct database *db, enum table_id table, int64_t *ret_id);
 
-// Reserves an id for a row that the caller can complete only later. database_row_at() then adds the
-// row.
+// Reserves an id for a row that the caller can complete only later. database_row_with_id() then
+// adds the row.
 int64_t database_reserve_id(struct database *db, enum table_id table);
 struct cell *database_row_with_id(struct database *db, enum table_id table, int64_t id);
 
