@@ -45,10 +45,11 @@ STATIC_BYTES_MAX = 3 << 20
 TAIL_LINES = 60
 BUILD_TIMEOUT_S = 3600  # on a busy machine with an empty compiler cache
 FILE_TIMEOUT_S = {False: 900, True: 5400}  # of one file of Python tests, without and with --long
-# A parent may ignore these, as nohup does and a shell for its background. Tests must not.
+# A parent may ignore these signals, as nohup and shells do for background jobs. Tests must not
+# ignore them.
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE)
 
-CHILDREN = set()  # that run now
+CHILDREN = set()  # processes that run now
 # Held while a child starts. When the suite ends, it keeps the lock: no thread starts another child.
 STARTING = threading.RLock()
 
@@ -111,7 +112,8 @@ class Step:
 
 
 def run(argv, timeout_s=600, env=None, cwd=ROOT, beside=None):
-    """Run to the end or the timeout, with everything it started. Returns (exit code, output).
+    """Runs a program to its end or to the timeout, which ends its children, too. Returns (exit
+    code, output).
 
     beside: the Beside that may end the program. The program gets processor time that no other
     program wants.
@@ -145,7 +147,7 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT, beside=None):
 
 
 def end_all(number, _frame):
-    """The suite itself is asked to end: so is everything that it has started."""
+    """A signal asks the suite to end: ends everything that the suite has started."""
     STARTING.acquire()
     for child in list(CHILDREN):
         stop_group(child)
@@ -164,7 +166,7 @@ def prepare_idle_child():
 
 
 def stop_group(child):
-    """Tests restore kernel settings when they are asked to stop: ask first."""
+    """Asks the group to stop before killing it, so that tests can restore kernel settings."""
     for sig, grace_s in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         try:
             os.killpg(child.pid, sig)
@@ -210,7 +212,7 @@ def build(step, name):
 
 class Beside:
     """Builds of later steps, one after the other, in processor time that the tests leave. The steps
-    build what is left, and report failures."""
+    make the builds that are left, and report failures."""
 
     def __init__(self, names):
         self.is_ended, self.child = False, None
@@ -231,7 +233,7 @@ class Beside:
 
 
 def count_cmocka(text):
-    """(passed, failed, skipped) of a cmocka program's report, or None if it is no such report."""
+    """(passed, failed, skipped) of a cmocka program's report; None for another text."""
     if not re.search(r"\[=+\] .*Running \d+ test", text):
         return None
     counts = []
@@ -242,7 +244,7 @@ def count_cmocka(text):
 
 
 def count_unittest(text):
-    """(passed, failed, skipped) of a Python unittest run's report, or None."""
+    """(passed, failed, skipped) of a Python unittest run's report; None for another text."""
     ran = re.search(r"^Ran (\d+) tests? in ", text, re.M)
     if not ran:
         return None
@@ -309,14 +311,14 @@ def python_file(file, directory, is_long):
 def runs_alone(file):
     """Whether a file of tests must have the machine for itself.
 
-    It does where it empties the page cache of the machine, or says so in a line `ALONE = "why"`.
+    Such a file empties the page cache of the machine, or has a line `ALONE = "why"`.
     """
     return re.search(r"^ALONE = |\bload\.pressure\(", file.read_text(), re.M) is not None
 
 
 def runs_beside(file):
-    """Whether a file of tests mostly waits, and says so in a line `BESIDE = "why"`: it takes the
-    place of no other file."""
+    """Whether a file of tests mostly waits, and therefore has a line `BESIDE = "why"`: it runs in
+    addition to --jobs other files."""
     return re.search(r"^BESIDE = ", file.read_text(), re.M) is not None
 
 
@@ -326,7 +328,7 @@ def python_tests(step, directory, only, options):
     files = [f for f in files if not only or f.stem in only]
     alone = [f for f in files if runs_alone(f)]
     beside = [f for f in files if runs_beside(f) and f not in alone]
-    # The largest files first, so that none is left over at the end.
+    # The largest files begin first, so that no large file runs alone at the end.
     together = sorted(set(files) - {*alone, *beside}, key=lambda f: -f.stat().st_size)
     if any(f.stem == "test_heap_pools" for f in files):
         code, output = run([ROOT / "scripts" / "aarch64-root", AARCH64_ROOT])
@@ -570,13 +572,14 @@ TSAN_LEAVES_OUT = {
     "ipc_server": "it waits milliseconds for processes that ThreadSanitizer slows down",
 }
 NEEDS_GCC = ("unit", "fuzz", "golden", "install", "e2e")
-# Builds that can be made beside the end-to-end tests, by step.
+# The builds that can be made beside the end-to-end tests, by step.
 BUILD_BESIDE = {"clang": "clang-asan", "producer-only": "producer-only", "device": "device",
                 "plain": "plain"}
 
 
 def find_tests(name):
-    """[(step, test's name in that step)] of a single test; a module may have several kinds."""
+    """[(step, test's name in that step)] of a single test; a module may have tests of several
+    kinds."""
     tests = ROOT / "tests"
     found = [("e2e", name)] if (tests / "e2e" / f"{name}.py").exists() else []
     if (tests / "golden" / f"{name}.py").exists():

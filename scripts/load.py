@@ -34,11 +34,11 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup")
 N_READERS = 2  # at first; then twice as many, and so on
 READERS_MAX = 16
 BEYOND = 1.15  # of the memory: what a round of the readers reads together
-MORE_AFTER_S = 10  # or after a round: more readers. A round of the most is the last.
+MORE_AFTER_S = 10  # then, or after a round, more readers begin
 N_STALLS = 50  # direct reclaims that are enough
-LIMIT_S = 150  # a few seconds do, but not where all processors are busy
-PATIENCE_S = 90  # before a group takes the place of the machine
-GROUP_BYTES = 64 * MIB  # is full soon, even in an emulated machine
+LIMIT_S = 150  # a few seconds are enough, unless all processors are busy
+PATIENCE_S = 90  # then a group takes the place of the machine
+GROUP_BYTES = 64 * MIB  # full soon, even in an emulated machine
 PR_SET_PDEATHSIG = 1
 
 
@@ -169,7 +169,7 @@ def memory_cgroup(limit_bytes):
 
 
 def n_stalls():
-    """How many times a process had to reclaim on its own since boot, groups left out."""
+    """The number of direct reclaims since boot, without reclaims in memory cgroups."""
     return sum(int(line.split()[1]) for line in VMSTAT.read_text().splitlines()
                if line.startswith("allocstall"))
 
@@ -200,7 +200,7 @@ def read_until_killed(fd, done, n):
 
 @contextlib.contextmanager
 def reading(fd, done, n, join):
-    """A process that calls `join` and reads the file meanwhile; its pid."""
+    """A process that calls `join` and reads the file until the block ends. Yields its pid."""
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -222,7 +222,7 @@ def reading(fd, done, n, join):
 
 
 def is_going_on(pids):
-    """False when the kernel has ended a reader, which is still there to be waited for."""
+    """False if the kernel has killed a reader. The reader is not reaped here."""
     return not any(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) for pid in pids)
 
 
@@ -230,7 +230,7 @@ class Goal:
     """How much the readers read, and when that is enough."""
 
     def __init__(self, n_wanted, limit=None):
-        """`limit`: of the readers' own memory cgroup."""
+        """`limit`: the limit of the readers' own memory cgroup."""
         memory, limit = machine_bytes(), limit or group_bytes()
         self.is_group = limit is not None and limit < memory
         self.limit = limit if self.is_group else memory
@@ -271,7 +271,7 @@ class Readers:
 
 
 def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
-    """Why readers that were to read `n_wanted` bytes in each round made no task reclaim."""
+    """Returns why readers made no task reclaim. A round has `n_wanted` bytes."""
     if is_ended:
         return f"the kernel ended a reader of sparse files after {n_bytes // MIB} MiB (try again)"
     if n_bytes < n_wanted:

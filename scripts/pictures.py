@@ -19,8 +19,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTH = 1120
-MARGIN = 18  # above what begins the picture
-# name: (what begins the picture, height, dark)
+MARGIN = 18  # above the element at the top of the picture
+# name: (the element at the top of the picture, height, dark)
 PICTURES = {
     "report.png": ("body", 1010, False),
     "report-tasks.png": ("#charts .group:nth-of-type(2)", 980, False),

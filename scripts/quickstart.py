@@ -349,8 +349,8 @@ def show_report(report):
 
 
 def give_to_caller(out):
-    """Under sudo, the results belong to the user who asked. Until the end nobody else can enter the
-    new folder."""
+    """Under sudo, gives the results to the user who called sudo. Before, only root can enter a new
+    folder."""
     user = os.environ.get("SUDO_UID", "")
     if user.isdigit() and os.geteuid() == 0:
         for path in [*out.iterdir(), out]:
@@ -383,7 +383,7 @@ def make_output(options):
 
 
 def mount_tracefs():
-    """Mounts tracefs, which no program may have done since boot."""
+    """Mounts tracefs, if no program has mounted it since boot."""
     if not os.path.exists("/sys/kernel/tracing/instances"):
         subprocess.run(["mount", "-t", "tracefs", "tracefs", "/sys/kernel/tracing"],
                        capture_output=True)
