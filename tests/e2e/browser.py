@@ -32,7 +32,7 @@ class Browser:
         self.folder = tempfile.mkdtemp(prefix="browser-")
         to_read, self.to = os.pipe()
         self.answers, from_write = os.pipe()
-        # Copies above the small numbers: 3 and 4 may be taken by one of the ends.
+        # Moves the ends to larger numbers, because an end may have the number 3 or 4.
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (to_read, from_write)]
         command = [program(), "--headless", "--no-sandbox", "--disable-gpu",
                    "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
@@ -119,7 +119,7 @@ class Browser:
                 self.note(answer)
 
     def run(self, script):
-        """The value of a JavaScript expression; a promise is waited for."""
+        """The value of a JavaScript expression, or of the promise that the expression returns."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True,
                            awaitPromise=True)
         if "exceptionDetails" in result:

@@ -5,7 +5,7 @@ A Verb is one command on inputs of its own, with a function that says what its a
 (memory that is refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is
 the answer without the fault and exit code 0; or "error", which is exit code 1, a message of the
 program, and a folder that is as it was before. Everything else raises Wrong, with the place of the
-fault where it is known.
+fault if the place is known.
 
 Memory is refused by tests/tools/memory_faults.c; its comment has the form of MMTRACE_FAULTS.
 """
@@ -36,23 +36,23 @@ class Verb:
     """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)`
     returns its answer.
 
-    Answers are compared, so they leave out what differs from run to run. Files in the folder beside
-    `outputs` never change. `outputs` exist before the command as well: a command that fails must
-    leave them alone.
+    Answers are compared, so they leave out what differs from run to run. Other files in the folder
+    never change. The files `outputs` exist before the command, too: a command that fails must not
+    change them.
     """
 
     def __init__(self, name, make, answer, outputs=(), every_stack=False, readable=None,
                  program=None, leaves=(),
                  partial=False):
         self.name, self.make, self.answer, self.outputs = name, make, answer, outputs
-        # the name of the executable that the fault is for, where it is not the first
+        # the executable that has the fault; None: the first one of the command
         self.program = program
         self.leaves = leaves  # folders that belong to the verb
         # a command that fails may leave a part of the output: raises if the part is damaged
         self.readable = readable
-        # the command looks at several things: before a failure, its output may lack some
+        # the output has several parts, and may lack some of them before a failure
         self.partial = partial
-        self.every_stack = every_stack  # a long run tries those of SQLite, too
+        self.every_stack = every_stack  # a long run tries the stacks of SQLite, too
 
     def __repr__(self):
         return self.name
@@ -200,7 +200,8 @@ def difference(one, other):
 
 
 def places(frames, n=12):
-    """Lines of source of a stack, innermost first, without those of the library that refuses."""
+    """The source lines of a stack, innermost first, without lines of the library that refuses
+    memory."""
     for frame in frames:
         file, _, offset = frame.rpartition("+")
         if file == str(LIBRARY):
@@ -214,7 +215,7 @@ def places(frames, n=12):
 
 def sample(numbers, n, seed):
     """Returns n of the numbers: the first numbers, because each is another step of the start, and
-    others at random."""
+    random others."""
     numbers = list(numbers)
     first, rest = numbers[:n // 4], numbers[n // 4:]
     return first + sorted(random.Random(seed).sample(rest, min(n - len(first), len(rest))))

@@ -50,8 +50,8 @@ def stdout_answer(folder, done):
 
 
 def mmsql(name, *arguments, output=None, trace=None, needs=None, every_stack=False):
-    """A verb of mmsql: with `trace` copied into the folder, and an old output that a failure must
-    leave alone."""
+    """A verb of mmsql. The folder has a copy of `trace`, and an old output that a failure must not
+    change."""
     def make(folder):
         if trace:
             shutil.copy(GOLDEN / f"{trace}.pftrace", folder / "trace")
@@ -71,8 +71,8 @@ def old_database(path):
 
 
 def every_packet(folder):
-    """A trace with all that the tests of imports have: it asks for memory in every part of the
-    converter."""
+    """Makes a trace of all the traces of the import tests. Each part of the converter allocates for
+    this trace."""
     with open(folder / "trace", "wb") as trace:
         for text in sorted((GOLDEN / "imports").glob("*.textproto")):
             trace.write(lib.encode(text.read_bytes()))
@@ -147,8 +147,8 @@ def kinds_answer(name):
 
 
 def readable(folder):
-    """A recording that fails after its start leaves the part that it has, and every reader reads
-    the part."""
+    """A recording that fails after its start leaves a part of the trace, which every reader can
+    read."""
     if (folder / "out.pftrace").exists() and (folder / "out.pftrace").read_bytes() != b"old":
         lib.decode(folder / "out.pftrace")
 
@@ -282,7 +282,7 @@ def log_answer(folder, done):
 
 
 def log_readable(folder):
-    """A log that sampling has begun ends with a whole line."""
+    """Once sampling has begun, the log ends with a whole line."""
     log = (folder / "out.log").read_text()
     if log != "old" and log and not log.endswith("\n"):
         raise Wrong(f"the log ends with {log[-50:]!r}")

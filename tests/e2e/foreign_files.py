@@ -63,14 +63,14 @@ def cmdline(*words):
 
 
 def event_desc(*events):
-    """(attr, name, ids) of each event"""
+    """`events`: (attr, name, ids) of each event."""
     return struct.pack("<II", len(events), ATTR_SIZE) + b"".join(
         a + struct.pack("<I", len(ids)) + sized(name) + struct.pack(f"<{len(ids)}Q", *ids)
         for a, name, ids in events)
 
 
 def build_ids(*files):
-    """(pid, build id, path) of each file"""
+    """`files`: (pid, build id, path) of each file."""
     entries = [struct.pack("<i20sB3x", pid, build_id, len(build_id))
                + path.encode().ljust(64, b"\0")
                for pid, build_id, path in files]
@@ -111,7 +111,7 @@ def simpleperf(*records):
 
 
 def simpleperf_sample(ts, tid, *frames):
-    """(address, file, symbol) of each frame, innermost first"""
+    """`frames`: (address, file, symbol) of each frame, innermost first."""
     chain = b"".join(field(3, field(1, a) + field(2, f) + field(3, s & (1 << 64) - 1))
                      for a, f, s in frames)
     return field(1, field(1, ts) + field(2, tid) + chain + field(4, 100))

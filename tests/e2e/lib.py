@@ -38,8 +38,8 @@ os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 # Tests keep no converted traces, and find none of the machine: test_query_cache.py asks for them.
 os.environ["MMTRACE_CACHE_SIZE"] = "0"
 
-# A parent may have ignored signals, as nohup does and a shell for what it runs in the background.
-# Programs under test inherit that, and would not end when a test asks them to.
+# A parent may ignore signals, as nohup and shells do for background jobs. Programs under test would
+# inherit this, and would not end when a test asks them to end.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number,
@@ -72,8 +72,8 @@ class Popen(subprocess.Popen):
 
 
 def wait_for(condition, what, timeout_s=60):
-    """The value of `condition` as soon as it is true; an AssertionError that names `what` (a text,
-    or a function that returns it) if it never is."""
+    """Waits until the value of `condition` is true, and returns the value. Raises an AssertionError
+    that names `what` (a text, or a function that returns a text) if the value stays false."""
     end = time.monotonic() + timeout_s
     while True:
         value = condition()
@@ -87,7 +87,7 @@ def wait_for(condition, what, timeout_s=60):
 @contextlib.contextmanager
 def memory_cgroup(limit_bytes):
     """A memory cgroup with a limit; yields a function that moves the calling process into it.
-    SkipTest where this user can make none."""
+    Raises SkipTest if this user cannot make a memory cgroup."""
     with contextlib.ExitStack() as stack:
         try:
             join = stack.enter_context(load.memory_cgroup(limit_bytes))
@@ -97,7 +97,7 @@ def memory_cgroup(limit_bytes):
 
 
 def long_test(test):
-    """Skip what takes minutes, except in ./check --long."""
+    """Skip a test that takes minutes, except in ./check --long."""
     if os.environ.get("MMTRACE_LONG") == "1":
         return test
     return unittest.skip("takes minutes: ./check --long runs it")(test)
@@ -148,15 +148,15 @@ def hides_tmp(test):
 
 
 def needs_tracefs(test):
-    """Skip where the kernel has no tracefs, or none that this user may change."""
+    """Skip if the kernel has no tracefs, or if this user may not change it."""
     if os.access(TRACEFS / "instances", os.W_OK) or os.environ.get("CI") == "true":
         return test
     return unittest.skip(f"needs root and a tracefs at {TRACEFS}")(test)
 
 
 def tracefs_text(instance, name):
-    """A file of a tracefs instance; empty while the kernel has not made it yet, or has removed it
-    already."""
+    """The text of a file of a tracefs instance; empty if the kernel has not made the file yet, or
+    has removed it."""
     try:
         return (instance / name).read_text()
     except OSError:
@@ -227,7 +227,7 @@ def frames(data):
 
 
 def inflate(data):
-    """The trace with the contents of its compressed packets in their place."""
+    """The trace with each compressed packet replaced by its contents."""
     tag = bytes([50 << 3 & 0x7F | 0x82, 50 >> 4])  # TracePacket.compressed_packets
     out = bytearray()
     for packet in frames(data):

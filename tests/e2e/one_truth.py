@@ -39,7 +39,7 @@ DROPPED = {"stats": "value = 0 OR name LIKE 'mmsql%'"}
 ERRORS = (
     "SELECT name FROM stats WHERE value != 0 AND severity IN ('error', 'data_loss') GROUP BY name")
 
-# A busy machine writes the file later than the ring needs, which both programs must tell.
+# A busy machine writes the file too late for the ring. Both programs must report this loss.
 BUSY = {"long_trace_mode_bytes_overwritten"}
 
 
@@ -86,7 +86,7 @@ def readable(line):
 
 
 def cancel(missing, more):
-    """Both counters without the rows that both have."""
+    """Both counters without their common rows."""
     return missing - more, more - missing
 
 

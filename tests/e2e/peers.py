@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tracing services that commands are tested with: mmtrace daemon, and Perfetto's own.
 
-Perfetto is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT names. Each
+Tests look for Perfetto in PATH, or in a root file system of its own that PERFETTO_ROOT names. Each
 service has sockets of its own, in a folder that is made for the test.
 """
 import os
@@ -101,7 +101,7 @@ class Daemon(Service):
 
 
 class Traced(Service):
-    """traced and traced_probes; in a root of their own, with the folder in its place."""
+    """traced and traced_probes. If they have a root of their own, the folder is mounted there."""
 
     name = "traced"
 

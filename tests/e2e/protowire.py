@@ -13,7 +13,7 @@ def varint(value):
 
 
 def read_varint(data, at):
-    """The number that begins at data[at], and where the next byte is."""
+    """The number that begins at data[at], and the index of the byte after it."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -44,8 +44,8 @@ def invoke(request_id, method, args=b""):
 
 
 def each_field(data):
-    """The fields of a message in their order: (number, value). A ValueError for a wire type of a
-    fixed size."""
+    """The fields of a message in their order: (number, value). Raises ValueError for a wire type of
+    a fixed size."""
     at = 0
     while at < len(data):
         tag, at = read_varint(data, at)

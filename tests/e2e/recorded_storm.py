@@ -59,7 +59,7 @@ data_sources {{ config {{ name: "linux.heap" target_buffer: 1 heapprofd_config {
 data_sources {{ config {{ name: "linux.system_info" target_buffer: 1 }} }}
 """
 
-# Takes the name that stands first, as programs do that the recorder finds by their threads.
+# Gives the process the name that is the first argument.
 NAME = """
 import sys, time
 open("/proc/self/comm", "w").write(sys.argv.pop(1))
@@ -150,7 +150,7 @@ def record(trace, limit_s=60):
                                      "-o", trace, "--no-verdict"])
         stack.callback(recorder.wait)
         stack.callback(recorder.terminate)
-        time.sleep(2.5)  # what is usual comes first
+        time.sleep(2.5)  # a while without pressure comes first
         exporter = stack.enter_context(told.exporter())
         killed = exporter.wait(limit_s)
         time.sleep(2.5)

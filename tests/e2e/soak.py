@@ -37,7 +37,7 @@ import load  # noqa: E402
 
 PRESSURE_LOCK = "/tmp/mm-pressure.lock"
 PRESSURE_EVERY_S = 60
-DEAF_EVERY = 3  # rounds: it takes seconds, and its user is left alone for a minute
+DEAF_EVERY = 3  # rounds: the attack takes seconds, and its user is then refused for a minute
 N_SETTLING = 3  # rounds until caches and pools have their size
 RSS_GROWTH_KB = 2048  # of a whole run: fragmentation, not a leak of each round
 ACTIVATE, INITIALIZE = 10, 1
@@ -90,7 +90,7 @@ class Soak:
         with open(self.folder / "log", "wb") as log:
             self.daemon = subprocess.Popen([str(arg) for arg in argv], stderr=log, env=self.env)
         self.n_rounds = self.n_triggers = self.n_commands = self.n_attacks = self.n_pressure = 0
-        self.n_calm = 0  # times that the kernel did not have to reclaim
+        self.n_calm = 0  # the number of times that the kernel did not have to reclaim
         self.first = self.device = self.left_out = None
         self.theirs = self.folder / "theirs"
         for folder in (self.theirs, self.theirs / "deaf"):
@@ -105,7 +105,7 @@ class Soak:
         return (self.folder / "log").read_text(errors="replace")
 
     def command(self, *argv):
-        """A command of root, which works whatever others do."""
+        """Runs a command of root, which must work whatever strangers do."""
         self.n_commands += 1
         done = lib.run(*argv, env=self.env, timeout_s=120)
         if done.returncode != 0:
@@ -166,7 +166,7 @@ class Soak:
     # The actions of strangers, as a user without rights.
 
     def attack(self, act, *arguments, until):
-        """A stranger that stays until the end of the block."""
+        """Runs a stranger until it says a line of `until`; then root asks for the status."""
         stranger = strangers.Stranger(act, *arguments)
         try:
             while stranger.hear() not in until:
@@ -214,8 +214,8 @@ class Soak:
 
     @contextlib.contextmanager
     def fuse(self):
-        """An attack that the machine does not allow (no FUSE, no user namespaces) is left out and
-        counted."""
+        """Leaves an attack out if the machine does not allow it (no FUSE, no user namespaces), and
+        keeps the reason."""
         try:
             self.device = self.device or strangers.fuse_device(self.folder)
             yield
@@ -223,14 +223,15 @@ class Soak:
             self.left_out = str(reason)
 
     def pressure(self):
-        # Others of the machine may empty the page cache meanwhile.
+        # Other programs may empty the page cache meanwhile.
         if any(self.press() for _ in range(3)):
             self.n_pressure += 1
         else:
             self.n_calm += 1
 
     def press(self):
-        """False: in a memory cgroup, the kernel did not have to reclaim."""
+        """Returns False if this process is in a memory cgroup in which the kernel did not have to
+        reclaim."""
         before = n_group_reclaims()
         with contextlib.ExitStack() as stack:
             if before is None:
@@ -265,7 +266,7 @@ class Soak:
                 f"after {self.n_rounds} rounds") from None
 
     def settled(self):
-        """The state once the connections of a round are closed."""
+        """The state after the connections of a round are closed."""
         last = None
         for _ in range(50):
             now = self.state()
@@ -304,8 +305,8 @@ class Soak:
 # The actions of one stranger, as a user without rights, at sockets of the daemon.
 
 def make_noise(voice, seed, producer, consumer):
-    """Triggers as fast as they go, half a frame, noise, expressions, descriptors, connections that
-    stay."""
+    """Sends many triggers, half a frame, noise, expressions and descriptors, and keeps connections
+    open."""
     chance, stay = random.Random(seed), []
     for path, service in ((producer, b"ProducerPort"), (consumer, b"ConsumerPort")):
         for data in (b"\xff" * 4, b"\0\0\0\x80", b"\x40\0\0", b"",
@@ -336,7 +337,7 @@ def make_noise(voice, seed, producer, consumer):
 
 
 def n_group_reclaims():
-    """How often the memory cgroup of this process was full; None where it has no limit."""
+    """How often the memory cgroup of this process was full; None if the group has no limit."""
     if load.group_bytes() is None or load.group_bytes() >= load.machine_bytes():
         return None
     return n_reclaims(next(folder for folder, _ in load.group_folders()))

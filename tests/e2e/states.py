@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a process that tests wait for, as the kernel tells them.
 
-On a busy machine a program may be late by any time. So no test waits for a time in which a program
-will surely have done something: the test waits until the program has done it.
+On a busy machine a program may be late by any time. So no test waits for a fixed time in which a
+program should have finished: the test waits until the program has finished.
 """
 import contextlib
 import os
@@ -18,7 +18,7 @@ TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def proc_text(pid, name):
-    """A file of a process; empty where the process has ended."""
+    """The text of a file of a process; empty if the process has ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:
@@ -26,7 +26,7 @@ def proc_text(pid, name):
 
 
 def texts_of_tasks(pid, name):
-    """A file of each thread of a process; empty where the thread has ended."""
+    """The texts of a file of each thread of a process; empty for a thread that has ended."""
     with contextlib.suppress(OSError):
         return [proc_text(pid, f"task/{tid}/{name}") for tid in os.listdir(f"/proc/{pid}/task")]
     return []
@@ -40,7 +40,8 @@ def names_of_children(pid):
 
 
 def _stat(pid):
-    """The fields of /proc/PID/stat after the name; an AssertionError if the process has ended."""
+    """The fields of /proc/PID/stat after the name. Raises AssertionError if the process has
+    ended."""
     fields = proc_text(pid, "stat").rpartition(")")[2].split()
     if not fields or fields[0] in "ZX":
         raise AssertionError(f"process {pid} has ended")
@@ -48,20 +49,21 @@ def _stat(pid):
 
 
 def wait_for_state(pid, letters):
-    """Until the process sleeps ("S"), is stopped ("T"), ..."""
+    """Waits until the process is in one of the states: "S" for sleeping, "T" for stopped, ..."""
     lib.wait_for(lambda: _stat(pid)[0] in letters, f"process {pid} in state {letters}")
 
 
 def wait_for_program(pid, name, letters="S"):
-    """Until the process runs the program of this name and is in the state: its start is over."""
+    """Waits until the process runs the program of this name and is in the state: its start is
+    over."""
     lib.wait_for(lambda: proc_text(pid, "comm").rstrip("\n") == name[:15]
                  and _stat(pid)[0] in letters,
                  f"process {pid} as {name} in state {letters}")
 
 
 def wait_for_cpu(pid, seconds=0.1):
-    """Until the process has used so much CPU time: a program that repeats its work has done the
-    work."""
+    """Waits until the process has used so much CPU time: a program that repeats its work has then
+    done the work."""
     def ticks():
         fields = _stat(pid)
         return int(fields[11]) + int(fields[12])
@@ -76,14 +78,15 @@ def n_reads(pid):
 
 
 def wait_for_reads(pid, n):
-    """Until the process has read n times more. Most data sources read a file at least once for each
-    sample."""
+    """Waits until the process has read n times more. Most data sources read a file at least once
+    for each sample."""
     end = n_reads(pid) + n
     lib.wait_for(lambda: n_reads(pid) >= end, f"process {pid} reads {n} times")
 
 
 def wait_for_text(pid, name, text):
-    """Until a file of the process has the text: a library in its maps, its command line, ..."""
+    """Waits until a file of the process has the text: a library in its maps, its command line,
+    ..."""
     def has_text():
         _stat(pid)
         return text in proc_text(pid, name)
@@ -91,7 +94,7 @@ def wait_for_text(pid, name, text):
 
 
 def wait_for_turns(pid, n):
-    """Until the process has gone to sleep n times more: its loop has come round n times."""
+    """Waits until the process has gone to sleep n times more: its loop has come round n times."""
     def count():
         _stat(pid)
         return int(proc_text(pid, "status").partition("\nvoluntary_ctxt_switches:")[2].split()[0])
@@ -112,7 +115,7 @@ def turns(pid):
 
 
 def sleeps(pid, seconds):
-    """Whether all threads of the process sleep for so long. A thread that only waits for a
+    """Whether all threads of the process sleep for this time. A thread that only waits for a
     processor does not sleep."""
     before = turns(pid)
     time.sleep(seconds)
@@ -120,11 +123,11 @@ def sleeps(pid, seconds):
 
 
 def wait_for_rest(pid, share_max, meanwhile):
-    """Until the process takes less than this share of a processor while meanwhile() runs; returns
-    the share.
+    """Waits until the process takes less than this share of a processor while meanwhile() runs.
+    Returns the share.
 
-    A process that gets no turn takes little, too. So the process must have slept for half of that
-    time at least. A busy machine makes a process wait for turns: there are ten tries.
+    A process that gets no turn takes little, too. So the process must also sleep for at least half
+    of the time. A busy machine makes a process wait for turns: there are ten tries.
     """
     for _ in range(10):
         before, began = _scheduled(pid), time.monotonic()
@@ -139,8 +142,8 @@ def wait_for_rest(pid, share_max, meanwhile):
 
 
 def _scheduled(pid):
-    """The seconds that the threads of a process had a processor, and that they waited for one; the
-    process sleeps."""
+    """The seconds that the threads of a process had a processor, and that they waited for a
+    processor. Waits until the process sleeps."""
     wait_for_state(pid, "S")
     words = [proc_text(f"{pid}/task/{thread}", "schedstat").split()
              for thread in _listed(f"/proc/{pid}/task")]
@@ -159,7 +162,7 @@ def _listed(folder):
 
 
 def wait_for_rounds(pid, n):
-    """Until some thread of the process has waited n times more: a loop has then done its work
+    """Waits until a thread of the process has waited n times more: a loop has then done its work
     between two waits."""
     def count():
         _stat(pid)
@@ -178,8 +181,8 @@ def blocks(pid, number):
 
 
 def wait_for_taken(pid, number):
-    """Until a blocked signal that was sent to the process is no longer pending: its loop has taken
-    it."""
+    """Waits until a blocked signal of the process is no longer pending: its loop has taken the
+    signal."""
     def is_pending():
         _stat(pid)
         masks = [line.split()[1] for line in proc_text(pid, "status").splitlines()
@@ -189,14 +192,14 @@ def wait_for_taken(pid, number):
 
 
 def wait_for_recorder(pid, n=0):
-    """Until `mmtrace record` takes signals, and has then read so many times."""
+    """Waits until `mmtrace record` takes signals, and then until it has read n times."""
     lib.wait_for(lambda: _stat(pid) and blocks(pid, signal.SIGINT), f"process {pid} takes signals")
     if n:
         wait_for_reads(pid, n)
 
 
 def wait_for_samples(pid):
-    """Until a profiled program has written 64 KiB of samples into its ring."""
+    """Waits until a profiled program has written 64 KiB of samples into its ring."""
     ring_header, enough = 4096, 65536
 
     def is_there():

@@ -33,9 +33,9 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 
 
 def take_uid():
-    """The first of UIDS_EACH users for this process of tests alone, so that other tests, which
-    count or limit the processes of their users, can run at the same time. A name of a socket, which
-    goes with the process, is the lock."""
+    """Reserves UIDS_EACH users for this process of tests, and returns the first one and the lock.
+    Other tests, which count or limit the processes of their users, can run at the same time. The
+    lock is the name of a socket, which ends with the process."""
     for uid in range(UIDS_FROM, UIDS_FROM + 100 * UIDS_EACH, UIDS_EACH):
         lock = socket.socket(socket.AF_UNIX)
         with contextlib.suppress(OSError):
@@ -65,12 +65,12 @@ class Stranger:
                 os.setresgid(*[uid if gid is None else gid] * 3)
                 os.setresuid(uid, uid, uid)
                 act(Voice(theirs), *arguments)
-            except BaseException as error:  # whatever it is, the child must not go on as the test
+            except BaseException as error:  # the child must not go on as the test after any error
                 Voice(theirs).say(f"failed: {error!r}")
             finally:
                 os._exit(0)
         with contextlib.suppress(OSError):
-            # parent and child do this, so it is done before either goes on
+            # parent and child both do this, so that it is done before either goes on
             os.setpgid(self.pid, self.pid)
         theirs.close()
         self.lines = ours.makefile("r")
@@ -101,13 +101,13 @@ class Voice:
         self.stream.sendall(f"{text}\n".encode())
 
     def stay(self):
-        """Until the test ends this process."""
+        """Waits until the test ends this process."""
         while True:
             time.sleep(60)
 
 
 def make_link(target, path):
-    """The stranger makes a link to the target."""
+    """Makes a link to the target."""
     def act(voice):
         os.symlink(target, path)
         voice.say("made")
@@ -120,7 +120,7 @@ def make_link(target, path):
 
 
 def figure(test, text):
-    """Prints a figure of a test where figures are wanted."""
+    """Prints a figure of a test, if figures are wanted."""
     if os.environ.get("MMTRACE_FIGURES"):
         print(f"{test.id()}: {text}")
 
@@ -138,7 +138,7 @@ class Timed:
                 begin = time.monotonic()
                 try:
                     do()
-                except Exception as error:  # told by the test
+                except Exception as error:  # the test reports it
                     self.errors.append(error)
                 self.seconds.append(time.monotonic() - begin)
         # A test that fails before stop() must not keep the whole run from ending.
@@ -146,7 +146,7 @@ class Timed:
         self.thread.start()
 
     def stop(self):
-        """The longest and the median time."""
+        """Ends the calls. Returns the longest and the median time."""
         self.ends.set()
         self.thread.join()
         ordered = sorted(self.seconds)
@@ -154,10 +154,10 @@ class Timed:
 
 
 def enter_namespaces(voice):
-    """A user namespace of its own, and the right to mount in it."""
+    """Enters a new user namespace and a new mount namespace, in which this process may mount."""
     uid, gid = os.getuid(), os.getgid()
     libc = ctypes.CDLL(None, use_errno=True)
-    # PR_SET_DUMPABLE: a process that changed its user may not write its own map otherwise
+    # PR_SET_DUMPABLE: without it, a process that changed its user may not write its own map
     libc.prctl(4, 1)
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0:
         voice.say(f"cannot: no user namespaces: {os.strerror(ctypes.get_errno())}")
@@ -170,7 +170,7 @@ def enter_namespaces(voice):
 
 
 def fuse_device(folder):
-    """A device for FUSE in the folder. Every user may open the device, like /dev/fuse on most
+    """Makes a device for FUSE in the folder. Every user may open the device, like /dev/fuse on most
     systems."""
     path = folder / "fuse"
     try:
@@ -187,8 +187,8 @@ INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = (
 
 
 class FuseFile:
-    """A file of a FUSE file system of this process, mounted over `path`: open as `open_fd`, and it
-    never answers the requests in `deaf` from then on."""
+    """A file of a FUSE file system of this process, mounted over `path`, and open as `open_fd`.
+    Once it is open, the file system does not answer the requests in `deaf`."""
 
     def __init__(self, voice, device, path, deaf=(FLUSH,)):
         libc = enter_namespaces(voice)
@@ -198,7 +198,7 @@ class FuseFile:
             voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
             os._exit(0)
         self.fd, self.deaf = fuse_fd, deaf
-        # a process of its own: its end frees each process that waits for an answer
+        # the end of this process frees each process that waits for an answer
         if os.fork() == 0:
             self.serve()
         os.close(fuse_fd)
@@ -231,7 +231,7 @@ class FuseFile:
 
 
 def pass_descriptor(voice, path, service, request, fd):
-    """A request to the service at that socket, with a descriptor beside it."""
+    """Sends a request with a descriptor to the service at the socket `path`."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(1)
         client.connect(str(path))
@@ -249,8 +249,8 @@ def pass_descriptor(voice, path, service, request, fd):
 
 
 def pass_fuse(voice, device, mount_on, path, service, request, deaf):
-    """As pass_descriptor(), with a file that never answers the requests in `deaf`; says "open"
-    first."""
+    """Says "open", and does what pass_descriptor() does with a file that never answers the requests
+    in `deaf`."""
     file = FuseFile(voice, device, mount_on, deaf)
     voice.say("open")
     pass_descriptor(voice, path, service, request, file.open_fd)
@@ -258,7 +258,7 @@ def pass_fuse(voice, device, mount_on, path, service, request, deaf):
 
 
 def connect_again(voice, path):
-    """Connections to a socket of messages, one after the other."""
+    """Connects to a socket of messages again and again."""
     n = 0
     while True:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
@@ -269,8 +269,8 @@ def connect_again(voice, path):
 
 
 def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(field(2, 1))):
-    """TCP connections with bytes that nobody reads: close() by the last holder of a connection
-    waits for them."""
+    """Passes TCP connections with bytes that nobody reads: close() by the last holder of a
+    connection waits until the bytes are read."""
     passed, tell = os.pipe()
     for _ in range(N_LINGERING):
         tcp = socket.socket()
@@ -284,7 +284,7 @@ def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(fie
         heard, told = os.pipe()
         if os.fork():
             os.close(heard)
-            os.close(tcp.detach())  # the other one still has it, so this does not wait
+            os.close(tcp.detach())  # the child still has the connection, so this does not wait
             os.close(told)
             continue
         os.close(told)
@@ -296,7 +296,7 @@ def pass_lingering(voice, path, port, kind=socket.SOCK_STREAM, message=frame(fie
             client.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
                                         array.array("i", [tcp.fileno()]))])
         os.write(tell, b"x")
-        os.close(tcp.detach())  # before the daemon has received the descriptor, mostly
+        os.close(tcp.detach())  # usually before the daemon has received the descriptor
         time.sleep(60)
         os._exit(0)
     for _ in range(N_LINGERING):
@@ -334,9 +334,9 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 
 def old_kernel(test):
-    """A library that is to be preloaded: the kernel then cannot refuse descriptors, as before Linux
-    6.16. A sender of a descriptor gets no processor for a moment: the receiver is done before the
-    sender goes on. The test needs a compiler (lib.needs_program("cc"))."""
+    """Makes a library to preload. With the library, the kernel seems unable to refuse descriptors,
+    as before Linux 6.16. A sender of a descriptor waits for a moment, so that the receiver is done
+    before the sender goes on. The test needs a compiler (lib.needs_program("cc"))."""
     if lib.is_sanitized():
         test.skipTest("a sanitizer wants to be loaded first")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-old-"))
@@ -348,14 +348,14 @@ def old_kernel(test):
 
 
 def start_program(*argv, uid=UID, **more):
-    """tests/tools/stranger, as a user without rights. The caller ends it."""
+    """Starts tests/tools/stranger as a user without rights. The caller ends the program."""
     return subprocess.Popen([str(arg) for arg in (PROGRAM, *argv)], stdout=subprocess.PIPE,
                             text=True, user=uid, group=uid,
                             extra_groups=[], **more)
 
 
 def hear_program(process):
-    """The next line that it says."""
+    """The next line that the program says."""
     line = process.stdout.readline()
     if line.startswith("cannot: "):
         raise unittest.SkipTest(line.rstrip())

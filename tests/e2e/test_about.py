@@ -50,7 +50,7 @@ class About(unittest.TestCase):
             self.assertEqual([column for column, _ in described[name]],
                              [column for column, _ in found], name)
             for (column, says), (_, kind) in zip(described[name], found):
-                # Newer versions of SQLite name the type of a cast, as INT or NUM.
+                # Newer versions of SQLite name the type of a cast: INT or NUM.
                 self.assertIn(kind, ("", "BLOB", "NUM", says, says[:3]), f"{name}.{column}")
 
     def test_kinds_are_those_of_sqlite(self):
@@ -92,7 +92,7 @@ class About(unittest.TestCase):
                 self.assertIn("_track", [key[2] for key in keys])
 
     def test_values_have_the_types_that_columns_declare(self):
-        """Programs with types of their own, such as DuckDB, read a column as it is declared."""
+        """Programs with types of their own, such as DuckDB, read a column as its declared type."""
         allowed = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'"}
         n = 0
         for trace in TRACES:

@@ -2,9 +2,9 @@
 """The house rules that a compiler does not see: which file includes which, and which may look up
 names in file systems.
 
-Each place in the recorder that looks up a name, makes, removes or changes a file, or binds or
-connects a socket, is listed here with the reason why nobody else controls the name, or why nobody
-waits for that process. Names that somebody else controls go through producer/foreign/
+ALLOWED lists each place in the recorder that looks up a name, makes, removes or changes a file, or
+binds or connects a socket. Its reason says why nobody else controls the name, or why nobody waits
+for the process. Names that another user controls go through producer/foreign/
 (docs/threat-model.md). An entry that is not needed any more fails the test.
 """
 import collections
@@ -50,7 +50,7 @@ SOCKET = "the service's own sockets"
 PLACE = "the output, whose folder is held by a descriptor (output_place_find)"
 WORK = "in a working folder, which is held by a descriptor and which this user alone may write"
 
-# A file, or a folder with all that is in it -> the calls (None: any), the reason.
+# A file, or a folder with all its files -> the calls (None: any), the reason.
 ALLOWED = {
     "producer/foreign/": (None, "the door"),
     "producer/pintool/": (None, PROGRAM),
@@ -271,7 +271,7 @@ class Import(unittest.TestCase):
                                  "keep the subject's state with its importer: see importer.h")
 
     def test_modules_do_not_include_each_other_in_a_circle(self):
-        """A module is a header with its source: the module needs whatever either of them
+        """A module is a header with its source: the module needs the modules that either of the two
         includes."""
         needs = collections.defaultdict(set)
         for path in ROOT.glob("converter/**/*.[ch]"):
@@ -330,7 +330,8 @@ SOURCES = (*PROGRAMS, "tests")
 # sizeof(a) / sizeof(a[0]), sizeof(a) / sizeof(*a), and the same with parentheses for macros
 COUNTED_BY_HAND = re.compile(
     r"sizeof\s*\(?\s*([\w.>-]+)\s*\)?\s*/\s*sizeof\s*\(?\s*(?:\*\s*\1|\(?\1\)?\s*\[0\])")
-# A literal, and a number that may be its size. In tables ({"u64", 8}) it is something else.
+# A literal, and a number that may be its size. In tables ({"u64", 8}) such a number has another
+# meaning.
 COUNTED_LETTERS = re.compile(r'(?<![\s{]\{)"((?:[^"\\\n]|\\.)+)",\s*(\d+)\b')
 FIXED_LAYOUTS = {"common/pbtext_lex.c": "excerpts have three letters where they are cut"}
 
@@ -518,7 +519,7 @@ class Schema(unittest.TestCase):
 
 
 class FieldNumbers(unittest.TestCase):
-    """Numbers of fields stand in protos/ alone; code takes them from the headers that gen_fields.py
+    """Only protos/ has the numbers of fields. Code takes them from the headers that gen_fields.py
     writes."""
 
     FILES = [f for folder in ("producer", "converter")
@@ -664,7 +665,7 @@ class Files(unittest.TestCase):
     def test_lines_fit(self):
         """clang-format holds C to the same width, and Pages the documents."""
         for path in [*files_of({".py", ".sql"}), *python_scripts()]:
-            if "corpus" in path.parts:  # inputs of fuzz targets are as they were found
+            if "corpus" in path.parts:  # inputs of fuzz targets are not edited
                 continue
             name = path.relative_to(ROOT)
             long = [f"{name}:{n}: {len(line)} columns" for n, line
@@ -686,7 +687,7 @@ class Comments(unittest.TestCase):
             self.assertEqual(found, [], f"{path.relative_to(ROOT)}: name the subject first")
 
 
-# Pages that are made, and where their sentences stand.
+# Generated pages, and the sources of their sentences.
 MADE_FROM = {"docs/tables.md": " (made from converter/tables/schema_*.h and converter/sql/)"}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that nobody packs by mistake: bombs, lies about sizes, names that lead elsewhere."""
+"""Hostile archives: bombs, lies about sizes, names that lead elsewhere."""
 import pathlib
 import struct
 import unittest
@@ -14,8 +14,8 @@ BOMB_BYTES = 3 << 29  # an archive of this bomb may hold 1.4 GiB
 
 class HostileArchives(Case):
     def entries_archive(self, entries):
-        """A zip of (name, method, flags, crc, packed, size to tell, offset or None for an entry of
-        its own)."""
+        """A zip of entries (name, method, flags, crc, packed data, claimed size, offset). With the
+        offset None, the entry has data of its own."""
         data, directory = b"", b""
         for name, method, flags, crc, packed, size, offset in entries:
             common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, crc, len(packed), size,
@@ -45,7 +45,7 @@ class HostileArchives(Case):
         return (b"bomb", 8, 0, crc, b"".join(packed) + packer.flush(), size + len(head), None)
 
     def test_bomb(self):
-        """A bomb costs no other entry, neither before it nor after it."""
+        """The entries before and after a bomb are read."""
         bomb = self.bomb(BOMB_BYTES)
         path = self.write("bomb.zip", self.entries_archive([bomb]))
         self.assertLess(path.stat().st_size, 4 << 20)
@@ -138,8 +138,8 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT path FROM trace"), [(f"{path}!u",)])
 
     def test_bugreports_that_lie(self):
-        """Entries that stand for files of /proc are bounded; a mistake in one costs that file
-        only."""
+        """Entries that stand for files of /proc are bounded; a mistake in an entry costs only that
+        file."""
         index = ("bugreport of mmtrace \x1b[31m\nuptime 99999999999999999999 s\nproc -1.5 s after "
                  "boot, 2026-99-99T99:99:99Z\n"
                  "host \x1b]0;x\x07\nkernel " + "k" * 9000 + "\n")
@@ -167,8 +167,8 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT kind, total_ns FROM proc_pressure"), [("full", 7000)])
 
     def test_bugreports_of_others(self):
-        """Bugreports of dumpstate: many files are not traces; traces are found elsewhere if the
-        usual folder has none."""
+        """Bugreports of dumpstate: many files are not traces. If the usual folder has no trace,
+        mmsql finds traces in other folders."""
         entries = {"main_entry.txt": "bugreport-x.txt", "bugreport-x.txt": "== dumpstate\n" * 100,
                    "version.txt": "2.0",
                    "FS/proc/1/mountinfo": "21 1 0:19 / /proc rw\n",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/bench/queries: which number counts as the peer's time, which goals --check tests, and that
---check can fail.
+"""tests/bench/queries: the number that counts as the peer's time, the goals that --check tests, and
+that --check can fail.
 
-The peer here is a script that answers as mmsql does and writes the times that a test wants.
+The peer in these tests is a script that gives mmsql's answers and the times that a test wants.
 """
 import importlib.machinery
 import importlib.util
@@ -15,7 +15,7 @@ import unittest
 import lib
 
 BENCH = lib.ROOT / "tests" / "bench" / "queries"
-NAME = "heap by function"  # a question of no QUICK goal
+NAME = "heap by function"  # a question without a QUICK goal
 
 PEER = """#!{python}
 import pathlib, subprocess, sys

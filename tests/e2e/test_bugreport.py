@@ -224,8 +224,8 @@ class WithDaemon(Case):
         return path
 
     def test_a_minute_after_the_session(self):
-        """The session has ended and is armed again: the report has its trace, where readers look
-        for it."""
+        """The session has ended and is armed again. The report has its trace at the place where
+        readers look."""
         daemon = self.daemon(
             mm=config("go", more='bugreport_score: 100 unique_session_name: "mm_session"'))
         path = self.fire(daemon, "go", daemon.files)
@@ -247,7 +247,8 @@ class WithDaemon(Case):
         self.assertEqual(n, "1")
 
     def test_while_the_trace_is_brought_to_the_disk(self):
-        """Where the only trace has ended and is not finished yet, the report waits for it."""
+        """If the only session has ended and its trace is not finished yet, the report waits for the
+        trace."""
         daemon = self.daemon(mm=config("go"))
         path = self.fire(daemon, "go", daemon.files)
         part = path.with_name(path.name + ".part")
@@ -290,7 +291,7 @@ class WithDaemon(Case):
         self.assertEqual((n, n_sessions), (2, 1))
 
     def test_a_daemon_that_was_killed(self):
-        """The daemon does not answer: the report has its recording up to the last whole packet."""
+        """The daemon does not answer. The report has its recording up to the last whole packet."""
         daemon = self.daemon(mm=config("go", stop_delay_ms=600000, more="bugreport_score: 100"))
         self.mmtrace("trigger", "go")
         [part] = daemon.wait(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls that fail: each verb of mmsql does its work, or says that it failed and leaves files
-as they were.
+"""System calls that fail: each verb of mmsql does its work, or reports a failure and changes no
+file.
 
-strace makes one call fail: the Nth of its kind in a thread, on any file. A full disk under a
-recording is tested in test_survival.py.
+strace makes one call fail: the Nth of its kind in a thread, on any file. test_survival.py has
+recordings on a full disk.
 """
 import collections
 import contextlib
@@ -40,8 +40,8 @@ def can_trace():
 
 class Calls(unittest.TestCase):
     def check(self, name, prefixes):
-        """The number of runs with each outcome. Each of the commands in turn stands before the
-        verb."""
+        """Runs the verb behind each of the commands `prefixes`. Returns the number of runs with
+        each outcome."""
         outcomes = collections.Counter()
         with faults.Stage(VERBS[name]) as stage:
             for prefix in prefixes:
@@ -78,7 +78,7 @@ class Calls(unittest.TestCase):
             self.check(name, [("prlimit", f"--nofile={n}") for n in (*range(3, 16), 64)])
 
     def test_killed(self):
-        """At any moment the output is the old one or the whole new one."""
+        """At any moment, the output is the whole old one or the whole new one."""
         seed = random.randrange(1 << 32)
         choose = random.Random(seed)
         for name in NAMES[:-1]:

@@ -90,7 +90,7 @@ class Commands(unittest.TestCase):
         return lib.of_kind(lib.decode(self.dir / path), "sys_stats")
 
     def n_vmstats(self, path):
-        """0 if the file is not whole yet."""
+        """The number of samples of vmstat; 0 if the file is not whole yet."""
         try:
             return len(self.vmstats(path))
         except (OSError, ValueError, IndexError):
@@ -261,7 +261,8 @@ class ServiceTests:
         return [s for s in self.sessions() if s.get("name") == name]
 
     def record_named(self, name, more="", seconds=60):
-        """A recording in the background whose session has a name; waits until it records."""
+        """Starts a recording in the background whose session has a name, and waits until it
+        records."""
         self.config(f'{VMSTAT} unique_session_name: "{name}" {more}')
         pid = self.background("-c", "config", "-o", f"{name}.pftrace", "-t", f"{seconds}s", "-D")
         self.assertEqual(len(self.named(name)), 1)
@@ -269,7 +270,7 @@ class ServiceTests:
         return pid
 
     def wait_sampled(self, session):
-        """Until the session has some samples, as a snapshot shows."""
+        """Waits until the session has some samples, as a snapshot shows."""
         def has_samples():
             self.succeed("clone", session, "-o", "sampled")
             return self.n_vmstats("sampled") > 2
@@ -281,7 +282,7 @@ class ServiceTests:
 
     def setUp(self):
         super().setUp()
-        self.addCleanup(self.assert_no_sessions)  # after what a test cleans up
+        self.addCleanup(self.assert_no_sessions)  # after the cleanups of the test
 
     def test_status(self):
         self.addCleanup(self.stop_background, self.record_named("seen", "bugreport_score: 3"))
@@ -305,7 +306,7 @@ class ServiceTests:
         self.assertGreater(len(self.vmstats("trace")), 0)
 
     def shown_on_a_terminal(self, *argv):
-        """The lines that replaced each other, and the last one, that stays."""
+        """The lines that replaced each other, and the last line, which stays."""
         ours, theirs = os.openpty()
         child = subprocess.Popen([str(a) for a in (lib.MMTRACE, "record", *argv)], env=self.env,
                                  cwd=self.dir, stderr=theirs)
@@ -388,7 +389,7 @@ class ServiceTests:
 
     def test_attach_waits_for_the_end(self):
         self.config(VMSTAT + "write_into_file: true")
-        for seconds in (1, 5, 20):  # a busy machine may come too late
+        for seconds in (1, 5, 20):  # a busy machine may be too late
             began = time.monotonic()
             self.succeed("record", "-c", "config", "-o", "trace", "-t", f"{seconds}s",
                          "--detach=key")
@@ -524,8 +525,8 @@ class WithDaemon(ServiceTests, Commands):
 
 
     def test_a_source_that_is_left_out_fails_the_command(self):
-        """A line tells of the missing part once the session is made; the exit code tells at the
-        end. The trace is kept."""
+        """A line names the missing part as soon as the session is made. The exit code at the end is
+        1, and the trace is kept."""
         self.config(LEFT_OUT)
         lines = rf"^mmtrace: {WHY}\n(.*\n)*mmtrace: trace: .*(lost|late)\n(.*\n)*mmtrace: {WHY}\n$"
         self.fail_with(1, lines, "record", "-c", "config", "-o", "trace", "-t", "500ms")
@@ -540,7 +541,7 @@ class WithDaemon(ServiceTests, Commands):
         self.assertGreater(self.n_vmstats("trace"), 0)
 
     def test_detached_without_a_source(self):
-        """The line comes at once, the exit code from the command that waits for the end."""
+        """The line comes at once. The command that waits for the end has the exit code."""
         self.config(LEFT_OUT + 'write_into_file: true unique_session_name: "lacking"')
         done = self.succeed("record", "-c", "config", "-o", "trace", "--detach=key")
         self.assertRegex(done.stderr, WHY)

@@ -60,7 +60,7 @@ class Units(unittest.TestCase):
 
     def test_they_are_understood(self):
         done = lib.run("systemd-analyze", "verify", *self.units)
-        # systemd leaves calls that it does not know out of a filter; programs do without these
+        # systemd ignores calls that it does not know in a filter. The programs work without these
         # calls.
         complaints = [line for line in done.stderr.splitlines() if "cachestat" not in line]
         ours = [line for line in complaints if "mmtrace" in line]

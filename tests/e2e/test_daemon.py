@@ -34,7 +34,7 @@ N_WATCHES = 3  # of the daemon: background reclaim, stalls, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
-# the buffers of the config, which are taken beforehand, and the rest
+# the buffers of the config, which are allocated at the start, and everything else
 RSS_MAX_KB = 4096 + 512 + 3072 + 4096
 N_KILLS = int(os.environ.get("MMTRACE_KILLS", "8"))
 PLAIN = """
@@ -136,7 +136,7 @@ class Pressure(unittest.TestCase):
             daemon.wait(daemon.files)
             daemon.wait(lambda: len(daemon.instances()) == N_WATCHES + 1)
             load.pressure(root, n_wanted=5)
-            for _ in range(2):  # when the daemon answers, its loop has come round since
+            for _ in range(2):  # after an answer, the loop has come round
                 cls.status = lib.run(lib.MMTRACE, "status", env={**os.environ, **sockets})
             cls.instances_armed = daemon.instances()
             cls.code = daemon.end()
@@ -276,7 +276,7 @@ class Folder(unittest.TestCase):
             daemon.wait(lambda: ".cfg: armed" in daemon.said()
                         and "tried again later" in daemon.said())
             daemon.wait(lambda: states.sleeps(daemon.pid, 0.2))
-            states.wait_for_turns(daemon.pid, 1)  # the next try, which fails as well
+            states.wait_for_turns(daemon.pid, 1)  # the next try, which fails, too
             self.assertEqual(daemon.said().count("tried again later"), 1)
             self.assertEqual(daemon.said().count(".cfg: armed"), 1)
             self.assertIn("unique_session_name", daemon.said())

@@ -26,7 +26,7 @@ KILL, REFUSE = 0x80000000, 0x00050001  # SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_E
 
 
 def filter_perf(action):
-    """A filter that lets pass all calls but perf_event_open, for this process and its children."""
+    """Lets this process and its children make all calls but perf_event_open."""
     program = b"".join(struct.pack("HBBI", *row) for row in (
         (0x20, 0, 0, 0), (0x15, 0, 1, CALL), (0x06, 0, 0, action), (0x06, 0, 0, 0x7fff0000)))
     text = ctypes.create_string_buffer(program)
@@ -43,7 +43,7 @@ class Doctor(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def ask(self, *before, more=(), **options):
-        """Name -> finding. The exit code says whether one is a lack."""
+        """Name -> finding. Asserts that the exit code is 1 if a finding is a lack."""
         done = lib.run(*before, lib.MMTRACE, "doctor", "--json", *more, **options)
         self.assertEqual(done.stderr, "")
         answer = json.loads(done.stdout)

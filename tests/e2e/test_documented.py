@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each command of the documents, the manual pages and --help: its options exist, and it runs here
-or in the test that ELSEWHERE names. The cookbook and the recipes have tests of their own."""
+"""Each command of the documents, the manual pages and --help: its options exist, and the command
+runs here or in the test that ELSEWHERE names. The cookbook and the recipes have tests of their
+own."""
 import functools
 import os
 import pathlib
@@ -22,7 +23,7 @@ OWN_TESTS = {"cookbook.md": "test_report.Storm.test_cookbook", "recipes.md": "te
 COMMAND = re.compile(r"(?:^|[|&$] )(?:sudo )?(?:mmtrace|mmsql|pintool|sqlite3) [a-z-]")
 SYNOPSIS = re.compile(r"\.\.\.|\[|\w\|\w|\bPINLIST\b")
 
-# Commands that take time, rights, another program, or a process of a certain kind: the first row
+# Commands that need time, rights, another program, or a process of a certain kind. The first row
 # that fits counts.
 ELSEWHERE = (
     (r"mmtrace record .*--background-wait",
@@ -63,7 +64,8 @@ ELSEWHERE = (
     (r"pintool file .*--watch", "test_pintool.Watch.test_came_and_went"),
 )
 
-# Words of the documents, and what stands for each here. Other people's programs are left out.
+# Words of the documents, and their replacements here. Names of the reader's own programs are left
+# out.
 WORDS = ((r"^\$ ", ""), (r"\bsudo ", ""), ("/tmp/|/data/app/", ""), (r"\b1234\b|\bPID\b", "{pid}"),
          (r"\bFILE\b", "mm.pftrace"), (r"\bBEFORE AFTER\b", "before.pftrace after.pftrace"),
          (r"libs/\*", "libapp"), (r" && duckdb(?:.|\n)*", ""))
@@ -74,7 +76,7 @@ JAVA_LOG = ("+0,jthread[main], jclass[LB; file: B.java], size[16, hex: 0x10]\n+1
 
 @functools.cache
 def table_of(program, verb):
-    """The options: letters, each with whether it has an argument, and names."""
+    """The options of a verb: {letter: whether the option has an argument}, and names."""
     rows = [line.split("\t") for line in lib.run(
         PROGRAMS[program], verb, "--complete-options",
         stdin=subprocess.DEVNULL).stdout.splitlines()]
@@ -89,7 +91,7 @@ def verbs_of(program):
 
 
 def whole(lines):
-    """Commands of lines: one goes on after a backslash, and where a quotation is open."""
+    """The commands of lines. A command goes on after a backslash, and inside of a quotation."""
     command = ""
     for line in lines:
         command += line
@@ -202,7 +204,7 @@ def unknown_options(program, verb, words):
 
 @lib.needs_program("sqlite3")
 class Run(unittest.TestCase):
-    """Runs what needs no rights and little time, in a folder that has the files."""
+    """Runs the commands that need no rights and little time, in a folder that has the files."""
 
     @classmethod
     def setUpClass(cls):
