@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CpuInfo: the CPUs. CPUs of the same kind are a cluster, known by their capacity or, if the kernel
-// has none, by their highest frequency.
+// CpuInfo: the CPUs. CPUs of the same kind are a cluster. CPUs of a cluster have the same capacity
+// or, if the kernel has no capacities, the same highest frequency.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ static int64_t cpu_args(struct import *im, const union message_CpuInfo_Cpu *part
         NULL,           "arm_cpu_implementer", "arm_cpu_architecture", "arm_cpu_variant",
         "arm_cpu_part", "arm_cpu_revision",
     };
-    // Bits of features, which only grow.
+    // Names of features, by bit. Later versions only add bits.
     static const char *const features[] = {"cpu_features.mte", "cpu_features.mte3"};
     uint64_t bits = field_u64(&part->features);
     struct arg args[ELEMENTS(keys) + ELEMENTS(features) + 1];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Names of the kernel's numbers: InterruptInfo (interrupts) and InodeFileMap (files). A recorder
-// may repeat them. The first name of an interrupt stays, and a known name of a file gets no further
-// row.
+// may repeat the names. The first name of an interrupt stays, and a known name of a file gets no
+// further row.
 #include "common/elements.h"
 #include "common/map.h"
 #include "converter/import/importer.h"
@@ -40,10 +40,11 @@ static void interrupts_done(void *state)
 struct inodes {
     struct strset mounts; // device and path
     struct strset paths;  // device, inode and path
-    struct strbuf key;    // being made
+    struct strbuf key;    // buffer for the current key
 };
 
-// Adds numbers and path to the set. False: they were in the set, or memory ran out.
+// Adds numbers and path to the set. False: the set has the numbers and path already, or memory ran
+// out.
 static bool name_add(struct import *im, struct strset *set, struct strbuf *key,
                      const uint64_t numbers[2], const struct wire_field *path)
 {

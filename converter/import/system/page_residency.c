@@ -24,11 +24,11 @@ struct live_run {
 };
 VEC_DEFINE(live_runs, struct live_run);
 
-// A sample while its parts are read. The first part has the counts; the last part shows if the list
-// is complete.
+// The state of a sample between its parts. The first part has the counts. After the last part, the
+// list is complete.
 struct gathering {
     bool active, complete;
-    bool has_row; // its row is not written yet
+    bool has_row; // head is valid, and the row is not written yet
     uint64_t revision;
     uint64_t next_part;
     int64_t sample, ts;
@@ -88,7 +88,7 @@ static void write_span(struct import *im, const struct residency_file *file,
     cell_int(row, COL_page_residency_span_end_page, (int64_t)run->pages.end);
 }
 
-// Ends the known runs at `ts`.
+// Ends the known runs at `ts`, and forgets the list.
 static void end_runs(struct import *im, struct residency_file *file, int64_t ts)
 {
     vec_foreach(&file->live, run)
@@ -112,7 +112,7 @@ static void write_change(struct import *im, const struct residency_file *file, i
     }
 }
 
-// Writes the changes between two lists: pages that went, then pages that came.
+// Writes the changes between two lists: first the removed pages, then the added pages.
 static int write_changes(struct import *im, const struct residency_file *file, int64_t sample,
                          int64_t ts, const struct page_ranges *difference,
                          const struct page_ranges *next)
@@ -129,7 +129,7 @@ static int write_changes(struct import *im, const struct residency_file *file, i
     return r;
 }
 
-// Replaces the live runs by the runs of `next`: equal runs continue, others end or begin.
+// Replaces the live runs by the runs of `next`: equal runs continue, other runs end or begin.
 static int update_live(struct import *im, struct residency_file *file,
                        const struct page_ranges *next, int64_t sample, int64_t ts)
 {
@@ -158,7 +158,7 @@ static int update_live(struct import *im, struct residency_file *file,
     return 0;
 }
 
-// Applies a sample whose parts are complete. *ret_exact: its list is known.
+// Applies a sample whose parts are complete. *ret_exact: the list of the sample is known.
 static int apply(struct import *im, struct residency_file *file, bool *ret_exact)
 {
     struct gathering *g = &file->gathering;
@@ -241,8 +241,8 @@ static void finish_gathering(struct import *im, struct residency_file *file, boo
     g->has_row = g->active = false;
 }
 
-// A part of a list is missing or damaged: its sample has counts only, and later differences have no
-// base.
+// Handles a missing or damaged part of a list: the sample has counts only, and later differences
+// have no base.
 static void give_up(struct import *im, struct residency_file *file, int64_t ts)
 {
     stats_add(&im->stats, STAT_mmsql_page_residency_base_lost, 1);
@@ -364,7 +364,7 @@ static int read_file(struct import *im, struct page_residency *state, const stru
     struct residency_file *known = find_file(state, packet->sequence_id, id);
     if (known && same_file(known, &file))
         return 0;
-    if (known) { // another recording in the same trace
+    if (known) { // the trace has another recording
         finish_gathering(im, known, false);
         end_runs(im, known, known->last_ts);
         known->is_gone = true;

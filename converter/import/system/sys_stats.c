@@ -19,7 +19,7 @@
 
 #define NAME_MAX_SIZE   1024
 #define VMSTAT_PREFIX   "VMSTAT_"
-#define VMSTAT_MAX      512 // enum values from here on are not known
+#define VMSTAT_MAX      512 // larger enum values are not known
 #define MB_SECTORS      2048.0
 #define SEC_MSEC        1000.0
 #define BUDDY_ORDER_MAX 40
@@ -80,7 +80,7 @@ static const char *const meminfo_names[] = {
     [PB_MEMINFO_ION_HEAP_POOL] = "ION_heap_pool",
 };
 
-// Adds a value to the counter track of `spec`, which has the printed name.
+// Adds a value to the counter track of `spec`. The format and its values give the track's name.
 __attribute__((format(printf, 6, 7))) static void push(struct import *im, int64_t ts, double value,
                                                        struct track_spec spec, int64_t arg_set,
                                                        const char *format, ...)
@@ -126,7 +126,7 @@ static void meminfo(struct import *im, int64_t ts, const struct wire_field *fiel
          "%s", name);
 }
 
-// The kernel's names are the enum's names in lower case.
+// Returns the kernel's name of a counter: the enum's name in lower case.
 static const char *vmstat_name(struct sys_stats *state, uint64_t key)
 {
     if (key >= VMSTAT_MAX)

@@ -15,7 +15,7 @@ struct system_info {
     int64_t sdk_version; // 0: not known
 };
 
-// The SDK levels of Android's releases before 13. Later releases tell their level.
+// The SDK levels of Android's releases before 13. The packets of later releases have the level.
 static const struct {
     const char *release;
     uint32_t sdk_version;
@@ -28,7 +28,7 @@ struct fingerprint {
     struct text release, incremental;
 };
 
-// Cuts off the front of *rest up to the character `end`.
+// Removes the front of *rest up to the character `end`, and returns the front in *ret.
 static bool text_take(struct text *rest, char end, struct text *ret)
 {
     const char *at = rest->size ? memchr(rest->at, end, rest->size) : NULL;
@@ -40,7 +40,7 @@ static bool text_take(struct text *rest, char end, struct text *ret)
     return true;
 }
 
-// BRAND/PRODUCT/DEVICE:RELEASE/ID/INCREMENTAL:TYPE/TAGS
+// Reads BRAND/PRODUCT/DEVICE:RELEASE/ID/INCREMENTAL:TYPE/TAGS.
 static bool fingerprint_read(struct text text, struct fingerprint *ret)
 {
     struct text part;
@@ -56,7 +56,8 @@ static int64_t sdk_version_of(struct text release)
     return 0;
 }
 
-// The build and its SDK level, of which the trace may have the fingerprint alone.
+// Sets the build and its SDK level. If the trace has only the fingerprint, the fingerprint gives
+// both.
 static void build_read(struct import *im, struct system_info *state)
 {
     const union message_SystemInfo *info = &state->info;
@@ -127,11 +128,11 @@ static void system_info_now(struct import *im, const struct packet *packet)
     }
     uint32_t page_size = (uint32_t)field_u64(&info->page_size);
     im->machine->page_size = page_size ? page_size : PAGE_SIZE_DEFAULT;
-    if (im->machine->page_size != PAGE_SIZE_DEFAULT) // the unit of counters in pages
+    if (im->machine->page_size != PAGE_SIZE_DEFAULT) // pages are the unit of some counters
         metadata_set_int(&im->metadata, "mmsql_page_size_bytes", page_size);
 }
 
-// Machines other than the host are counted from 1.
+// Returns the number of a machine in its label. Machines other than the host are counted from 1.
 static int64_t label_index(const struct import *im)
 {
     int64_t n = 0;
@@ -140,7 +141,7 @@ static int64_t label_index(const struct import *im)
     return n;
 }
 
-// A trace always has one machine, even without a SystemInfo.
+// Writes the row of the machine. A trace has at least one machine, even without a SystemInfo.
 static void system_info_finish(struct import *im, void *userdata)
 {
     const struct system_info *state = userdata;
