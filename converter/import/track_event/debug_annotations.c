@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A debug annotation is a value, a dictionary or list of annotations, or a message of a described
-// type. Elements without a value leave no gap in the indexes of a list. A list continues where its
+// type. Elements without a value leave no gap in the indexes of a list. A list goes on when its
 // name appears again in the event.
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "converter/import/track_event/json_args.h"
 #include "protos/fields.h"
 
-// Enters a name, with underscores for dots and brackets. False: as for arg_enter(), or memory ran
+// Enters a name, with underscores for dots and brackets. False: arg_enter() fails, or memory ran
 // out.
 static bool name_enter(struct arg_writer *writer, const struct wire_field *name,
                        struct arg_place *ret)
@@ -95,7 +95,7 @@ static void nested_dict(struct arg_writer *writer, const struct wire_field *mess
     }
 }
 
-// The older form of dictionaries and lists.
+// Reads the older form of dictionaries and lists.
 static void nested_read(struct arg_writer *writer, const struct wire_field *message)
 {
     MESSAGE(part, DebugAnnotation_NestedValue, message);
@@ -125,13 +125,13 @@ static void proto_read(struct arg_writer *writer, const union message_DebugAnnot
     uint32_t type = descriptors_find(writer->im, field_text(&name), name.size);
     if (type != TYPE_NONE) {
         message_args_read(writer, type, wire_sub(value), NULL);
-    } else { // not described: the arg gets its bytes
+    } else { // not described: the arg gets the bytes of the message
         writer->failed = true;
         arg_put_base64(writer, value->data, value->size);
     }
 }
 
-// Writes the value of a DebugAnnotation. The caller has entered its name.
+// Writes the value of a DebugAnnotation. The caller has entered the annotation's name.
 static void debug_value_read(struct arg_writer *writer, const struct wire_field *annotation)
 {
     if (dict_read(writer, annotation) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts of descriptors about processes and threads beside numbers. Names and labels of Chrome
-// come from its kinds of processes and threads.
+// Facts of descriptors about processes and threads, except their numbers. Names and labels of
+// Chrome come from its kinds of processes and threads.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"

@@ -59,7 +59,7 @@ static void container_close(struct walk *walk)
         arg_leave(walk->writer, last->place);
 }
 
-// Enters the element or member that a value is. False: the nesting is too deep.
+// Enters the element or member of the next value. False: the nesting is too deep.
 static bool value_enter(struct walk *walk, bool is_null, struct arg_place *ret)
 {
     struct container *in = &walk->open[walk->n_open - 1];

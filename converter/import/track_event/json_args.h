@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON values as args: members and elements get keys like other annotations.
+// JSON values as args: members and elements get keys like the members and elements of other
+// annotations.
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The range of interest: with --crop-track-events, track events before its start make no rows. The
-// packet may stand anywhere in the file, so it is read before the events are.
+// packet may be anywhere in the file, so it is read in file order, before the events.
 #include "converter/import/importer.h"
 #include "converter/import/track_event/track_events.h"
 #include "protos/fields.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TrackDescriptor in file order. A descriptor is about a thread, a process, a counter or a state;
-// if it has several of these, the first in this order counts. Writers repeat descriptors, which are
-// compared with the first.
+// TrackDescriptor in file order. A descriptor is about a thread, a process, a counter or a state.
+// If a descriptor has several subjects, the first subject in this order counts. Writers repeat
+// descriptors; later descriptors are compared with the first descriptor.
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +111,7 @@ static void order_read(struct described_track *track, const union message_TrackD
     }
 }
 
-// False: the thread has no number.
+// Reads the thread of a track. False: the thread has no number.
 static bool thread_read(struct described_track *track, const union message_TrackDescriptor *part)
 {
     MESSAGE(thread, ThreadDescriptor, &part->thread);
@@ -161,7 +161,8 @@ static bool is_same_track(const struct described_track *a, const struct describe
            a->share_key == b->share_key;
 }
 
-// The name of a merged track also tells which tracks are merged, so only the first name counts.
+// Reads a repeated descriptor. The name of a merged track determines which tracks are merged, so
+// only the first name counts.
 static void known_track_read(struct import *im, struct described_track *known,
                              const struct described_track *again)
 {

@@ -14,7 +14,7 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
-#define CATEGORIES_MAX  65536 // bytes of their names in one event
+#define CATEGORIES_MAX  65536 // bytes bytes of the names of categories in one event
 #define GPU_NUMBERS_MAX 256   // of one event
 
 static uint32_t event_name(const struct event *event)
@@ -76,8 +76,8 @@ struct slice_name event_string(const struct event *event, uint32_t id)
     return (struct slice_name){.text = entry->text, .size = entry->size};
 }
 
-// Adds a difference and returns the sum. Each sequence has a sum of its own, which starts from 0
-// when the sequence starts over.
+// Adds a difference and returns the sum. Each sequence has a separate sum, which starts from 0 when
+// the sequence starts over.
 static double counter_add(struct event *event, uint64_t uuid, double difference)
 {
     struct import *im = event->im;
@@ -143,7 +143,8 @@ static void counter_event(struct event *event)
     arg_vec_done(&args);
 }
 
-// A repeated field of the event or, if the event has none, of its defaults.
+// Returns a reader over the event or, if the event lacks the repeated field, over the event's
+// defaults.
 static struct wire_reader repeated_of(const struct event *event, uint32_t field)
 {
     bool own = field < ELEMENTS(event->fields.at) && field_present(&event->fields.at[field]);
@@ -252,7 +253,7 @@ void flow_apply(struct import *im, uint64_t flow, struct flow_end to, enum flow_
     }
 }
 
-// The older field is read only if the newer field is absent.
+// Reads flows. The older field is read only if the newer field is absent.
 static void flows_read(struct event *event, struct flow_end slice, uint32_t field,
                        uint32_t old_field, enum flow_use use)
 {
@@ -387,7 +388,7 @@ static void slice_event(struct event *event, uint64_t type)
     arg_vec_done(&args);
 }
 
-// A state without a name ends the last state of the track.
+// Sets the state of a track. A state without a name ends the track's last state.
 static void state_event(struct event *event)
 {
     struct import *im = event->im;
@@ -429,7 +430,7 @@ static void event_read(struct event *event, const struct packet *packet)
     categories_read(event);
 }
 
-// The rows of any event but a counter's.
+// Writes the rows of an event that is not a counter event.
 static void rows_write(struct event *event, uint64_t type)
 {
     uint64_t phase = field_u64(&event->legacy.phase);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A track event while it is read, shared by the files that read it.
+// A track event during its conversion, shared by the files that read the event.
 #pragma once
 
 #include <stdbool.h>
@@ -21,32 +21,33 @@ struct event {
     uint32_t name, category;  // in strings; STRSET_NONE: none
     bool has_track;           // the event or its defaults name a track
     uint64_t track_uuid;      // 0: the default track, or the thread's track
-    bool is_of_thread;        // its track is the track of `utid`
+    bool is_of_thread;        // the event's track is the track of `utid`
     int64_t utid, upid;       // of the track; UTID_NONE, UPID_NONE: none
     int64_t passthrough_utid; // thread that wrote the event, if the event is not of a thread
     bool has_source_id;       // source_id is set
     int64_t source_id;        // of older asynchronous events
     bool has_thread_ts, has_instructions; // thread_ts (ns), instructions are set
     int64_t thread_ts, instructions;      // of the thread, at the event
-    bool is_cropped;                      // no rows, but its differences count
+    bool is_cropped;                      // the event makes no rows, but its differences count
     int64_t callsite;                     // CALLSITE_NONE: none; set by event_args()
 };
 
-// Whether the event has one of the fields.
+// Returns true if the event has one of the fields.
 static inline bool event_has(const struct event *event, uint64_t fields)
 {
     return (event->seen & fields) != 0;
 }
 
-// STRSET_NONE gives no text.
+// Returns the text of an id; no text for STRSET_NONE.
 struct slice_name event_string(const struct event *event, uint32_t id);
 
-// The event's data as args, except for place and time. `before`: args that the row has already;
-// NULL: none.
+// Appends the event's data to *ret as args, except place and time. `before`: earlier args of the
+// row; NULL: none.
 void event_args(struct event *event, const struct arg_vec *before, struct arg_vec *ret);
 
-// A slice with the event's name, category and time. event_slice_args() reads its args, which the
-// caller releases; `ends`: they belong to the slice that the event ends.
+// event_slice() returns a slice with the event's name, category and time. event_slice_args() reads
+// the args of the slice into *args, which the caller releases. `ends`: the args belong to the slice
+// that the event ends.
 struct slice_spec event_slice(const struct event *event, uint32_t track);
 void event_slice_args(struct event *event, struct slice_spec *spec, bool ends,
                       struct arg_vec *args);
@@ -56,11 +57,11 @@ enum flow_use { FLOW_BEGIN, FLOW_STEP, FLOW_END, FLOW_ANY, FLOW_CLOSE };
 void flow_apply(struct import *im, uint64_t flow, struct flow_end to, enum flow_use use);
 void event_flows(struct event *event, int64_t slice, int64_t slice_ts);
 
-// Adds the row of the event's call stack, if there is one. After event_args().
+// Adds the row of the event's call stack, if the event has a call stack. Called after event_args().
 void event_callstack_row(const struct event *event, int64_t slice, uint32_t track);
 
-// Older events. event_legacy_place() finds the place of an event without a track; false: no usable
-// place.
+// For older events. event_legacy_place() finds the place of an event without a track. False: the
+// event has no usable place.
 bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, int64_t tid);
 void event_legacy_times(struct event *event);
 void event_legacy(struct event *event, char phase);

@@ -18,7 +18,7 @@ static void named_put(struct arg_writer *writer, const char *name, struct arg va
     arg_leave(writer, place);
 }
 
-// A path with slashes for Windows' separators.
+// Returns a path with slashes in place of Windows' separators.
 static struct arg path_arg(struct import *im, const struct wire_field *field)
 {
     struct strbuf path = {0};
@@ -121,7 +121,7 @@ static void log_message(struct event *event, struct arg_writer *writer)
             field_present(priority) ? (int)level : PB_PRIO_INFO);
 }
 
-// The name of a histogram, if it is interned.
+// Writes the name of a histogram, if the name is interned.
 static void histogram_name(struct event *event, struct arg_writer *writer)
 {
     MESSAGE(sample, ChromeHistogramSample, &event->fields.chrome_histogram_sample);
@@ -188,7 +188,7 @@ void event_callstack_row(const struct event *event, int64_t slice, uint32_t trac
         cell_real(row, COL__track_event_callstacks_weight, field_double(weight));
 }
 
-// The address of the function that stands for a message.
+// The address of the function that represents a message.
 struct mojo_place {
     int64_t mapping; // STACK_NONE: not known
     uint64_t rel_pc;
@@ -214,7 +214,7 @@ static struct mojo_place mojo_place(const struct event *event)
         field_u64(&location.rel_pc)};
 }
 
-// The size of the text's first part, which ends with the text or before "::".
+// Returns the size of the text's first part, which ends with the text or before "::".
 static size_t part_size(struct text text)
 {
     size_t size = 0;
@@ -224,8 +224,8 @@ static size_t part_size(struct text text)
     return size;
 }
 
-// The parts of a symbol like a::Interface::Method_Sym::IPCStableHash, of which the last two do not
-// count, joined by dots. A symbol of two parts or less stays as it is.
+// Returns the parts of a symbol like a::Interface::Method_Sym::IPCStableHash, joined by dots,
+// without the last two parts. A symbol of one or two parts stays unchanged.
 static struct slice_name mojo_interface(struct import *im, struct slice_name symbol)
 {
     CLEANUP(strbuf_done) struct strbuf joined = {0};
@@ -255,8 +255,8 @@ static struct slice_name mojo_method(struct slice_name symbol)
     return symbol;
 }
 
-// The interface and method of a message, from the symbol of the function that stands for it. The
-// interface that the event names itself counts more.
+// Writes the interface and method of a message, from the symbol of the function that represents the
+// message. The event's own name of the interface has priority.
 static void mojo_names(struct event *event, struct arg_writer *writer, struct mojo_place at)
 {
     struct import *im = event->im;
@@ -281,7 +281,8 @@ static void mojo_names(struct event *event, struct arg_writer *writer, struct mo
     arg_leave(writer, info);
 }
 
-// Typed fields that are read by their description; this file reads the others.
+// Returns true for typed fields that are read by their description. This file reads the other
+// fields.
 static bool is_reflected(uint32_t number)
 {
     return number == PB_TrackEvent_chrome_mojo_event_info ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Track events that Chrome wrote before tracks were described: a phase letter is the kind of the
-// event, the thread is the sequence's, and slices that may overlap have an id.
+// event, the sequence has the thread, and slices that may overlap have an id.
 #include <errno.h>
 
 #include "converter/decode/thread_clock.h"
@@ -9,7 +9,7 @@
 #include "converter/import/track_event/track_event.h"
 #include "protos/fields.h"
 
-#define TID_ANY (-1) // of an event that only names its process
+#define TID_ANY (-1) // thread of an event that has only a process
 
 static int64_t nsec_from_usec(const struct wire_field *field)
 {
@@ -61,7 +61,7 @@ bool event_legacy_place(struct event *event, bool has_thread, uint32_t pid, int6
         if (is_synthetic)
             tid = synthetic_tid(pid, tid);
     }
-    if (!pid || !tid) // of the idle threads
+    if (!pid || !tid) // an event of an idle thread
         return false;
     event->utid = processes_update_thread(&im->processes, tid, pid);
     event->upid = processes_thread_at(&im->processes, event->utid)->upid;
@@ -82,7 +82,7 @@ static void time_counter(struct event *event, const char *type, const char *name
                  ARG_SET_NONE);
 }
 
-// Adds differences in order of time, which is file order for the events of a thread.
+// Adds differences in order of time. For the events of a thread, this order is file order.
 static void differences_add(struct event *event)
 {
     const struct wire_field *time = &event->fields.thread_time_delta_us;
@@ -125,7 +125,8 @@ void event_legacy_times(struct event *event)
         time_counter(event, "thread_instructions", "thread_instruction_count", event->instructions);
 }
 
-// The id of an asynchronous slice; *ret_local: unique in its process only. False: no id.
+// *ret: the id of an asynchronous slice. *ret_local: the id is unique in its process only. False:
+// no id.
 static bool source_id(const struct event *event, int64_t *ret, bool *ret_local)
 {
     const union message_TrackEvent_LegacyEvent *legacy = &event->legacy;
@@ -163,7 +164,7 @@ static uint32_t track_name(const struct event *event, bool local)
     return local ? translate_process_track(&event->im->translations, event->name) : event->name;
 }
 
-// The first name of an id's slices names their tracks.
+// Returns the name for the tracks of an id: the first name of the id's slices.
 static struct slice_name root_name(struct event *event, bool local, int64_t id)
 {
     struct import *im = event->im;
@@ -247,7 +248,7 @@ static void bound_flow(struct event *event, int64_t slice, int64_t ts)
     event_flows(event, slice, ts);
 }
 
-// The number of a flow that has an id, a category and a name. False: memory ran out.
+// *ret: the number of a flow that has an id, a category and a name. False: memory ran out.
 static bool named_flow(struct event *event, uint64_t id, uint64_t *ret)
 {
     struct import *im = event->im;
@@ -265,7 +266,7 @@ static bool named_flow(struct event *event, uint64_t id, uint64_t *ret)
     return !import_failed(im);
 }
 
-// The flows that wait for this slice end at it.
+// Ends the flows that wait for this slice.
 static void waiting_flows_end(void *userdata, uint32_t track, int64_t slice, int64_t ts)
 {
     struct import *im = userdata;
@@ -283,8 +284,8 @@ static void waiting_flows_end(void *userdata, uint32_t track, int64_t slice, int
         all->waiting_flows.n = 0;
 }
 
-// The flow ends at the next slice of the track. The flows of a track form a ring; the map has the
-// last of them.
+// Makes the flow end at the next slice of the track. The waiting flows of a track form a ring; the
+// map has the last flow of the ring.
 static void flow_wait(struct import *im, uint32_t track, uint64_t flow)
 {
     struct track_events *all = track_events_of(im);
@@ -306,7 +307,7 @@ static void flow_wait(struct import *im, uint32_t track, uint64_t flow)
     slice_await(&im->slices, track);
 }
 
-// s, t, f: flows between open slices of threads. An end may be before its slice.
+// Handles s, t and f: flows between open slices of threads. An end may precede its slice.
 static void flow_event(struct event *event, char phase, uint32_t track)
 {
     struct import *im = event->im;
@@ -333,7 +334,7 @@ static void flow_event(struct event *event, char phase, uint32_t track)
                                   : FLOW_END);
 }
 
-// Names of threads and processes, in annotations.
+// Reads names of threads and processes, which are in annotations.
 static void name_event(struct event *event)
 {
     struct import *im = event->im;
@@ -349,7 +350,7 @@ static void name_event(struct event *event)
         processes_name(&im->processes, event->upid, name, PROCESS_NAME_TRACK);
 }
 
-// The track that the event names, or the default track.
+// Returns the row of the event's own track, or of the default track.
 static uint32_t named_track(const struct event *event, char phase)
 {
     enum track_use use = strchr("BbS", phase)   ? USE_BEGIN
@@ -358,7 +359,7 @@ static uint32_t named_track(const struct event *event, char phase)
     return described_track_id(event->im, event->track_uuid, event->name, use, event->packet->state);
 }
 
-// False: the event has no usable track.
+// *ret: the row of the event's track. False: the event has no usable track.
 static bool legacy_track(struct event *event, char phase, uint32_t *ret)
 {
     struct import *im = event->im;
@@ -368,7 +369,7 @@ static bool legacy_track(struct event *event, char phase, uint32_t *ret)
         strchr("iI", phase) && scope != PB_SCOPE_GLOBAL && scope != PB_SCOPE_PROCESS;
     if (event->utid == UTID_NONE && (is_thread_moment || strchr("BEX", phase)))
         return false;
-    // As in Perfetto, the track that the event names is there, even if the phase implies another.
+    // As in Perfetto, the event's own track gets a row, even if the phase implies another track.
     if (!event->is_of_thread)
         *ret = named_track(event, phase);
     if (is_asynchronous((uint64_t)phase)) {

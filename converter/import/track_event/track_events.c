@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See track_events.h. A track without a descriptor stands alone; number 0 is the track of events
-// without a track. Slice tracks with the same parent and name (or key) are shown as one, so they
-// share rows of the track table while their slices do not overlap.
+// See track_events.h. A track without a descriptor has no parent; number 0 is the track of events
+// without a track. Viewers show slice tracks with the same parent and name (or key) as one track,
+// so these tracks share rows of the track table while their slices do not overlap.
 #include "converter/import/track_event/track_events.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool ancestors_fit(struct import *im, uint64_t uuid)
                 return false;
             }
         const struct described_track *track = described_track_find(events, uuid);
-        if (!track) { // a ring buffer can lose its descriptor: events of tracks below are kept
+        if (!track) { // a ring buffer lost the descriptor: events of tracks below stay
             stats_add(&im->stats, STAT_track_hierarchy_missing_uuid, 1);
             return true;
         }
@@ -85,8 +85,8 @@ static bool ancestors_fit(struct import *im, uint64_t uuid)
     return false;
 }
 
-// A thread or process has one track of its own. A second track means that the tid or pid was
-// reused.
+// Returns true if the thread or process has another track already. A second track means that the
+// tid or pid was reused. Otherwise notes the track.
 static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64_t uuid)
 {
     const uint64_t *owner = map64_find(owners, (uint64_t)id);
@@ -96,7 +96,7 @@ static bool is_taken(struct import *im, struct map64 *owners, int64_t id, uint64
     return taken;
 }
 
-// The pid and tid of the host, from those of the process's namespace.
+// Replaces pid and tid of the process's namespace by pid and tid of the host.
 static void numbers_translate(struct import *im, struct described_track *track)
 {
     const struct pid_namespaces *namespaces = pid_namespaces_of(im);
@@ -170,7 +170,7 @@ struct described_track *described_track_get(struct import *im, uint64_t uuid)
         return track;
     if (!ancestors_fit(im, uuid))
         return NULL;
-    // Depth is limited by the check above.
+    // ancestors_fit() limits the depth of the recursion.
     struct described_track parent = {.place = PLACE_GLOBAL};
     if (track->parent_uuid) {
         const struct described_track *found = described_track_get(im, track->parent_uuid);
@@ -202,7 +202,7 @@ static struct arg string_arg(const struct import *im, const char *key, uint32_t 
     return arg_text(key, im->strings.entries[id].text, im->strings.entries[id].size);
 }
 
-// Further data of a track, as args.
+// Returns the args with further data of a track.
 static int64_t source_args(struct import *im, const struct described_track *track, bool is_root,
                            const struct generation *state)
 {
@@ -234,8 +234,8 @@ static int64_t source_args(struct import *im, const struct described_track *trac
     return args_add(&im->args, args, n);
 }
 
-// The row of the parent track, created if missing; -1 if either is the own track of a thread or
-// process.
+// Returns the row of the parent track; adds a missing row. -1: the track or its parent is the own
+// track of a thread or process, or there is no parent.
 static int64_t parent_row(struct import *im, uint64_t uuid, const struct generation *state)
 {
     const struct described_track *track = described_track_find(track_events_of(im), uuid);
@@ -260,7 +260,7 @@ static size_t place_dimensions(const struct described_track *track, struct track
     return 1;
 }
 
-// Completes a new row, which only has a name.
+// Completes a new row. A new row has only a name.
 static void row_complete(struct import *im, size_t n_before, uint32_t id, uint64_t uuid,
                          const struct generation *state, int64_t parent)
 {
@@ -328,7 +328,7 @@ uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_nam
     bool is_first = !track->has_event_name;
     int64_t parent =
         is_first || (!track->is_root && !track->is_counter) ? parent_row(im, uuid, state) : -1;
-    track = described_track_find(track_events_of(im), uuid); // finding the parent may have moved it
+    track = described_track_find(track_events_of(im), uuid); // parent_row() may move items
     if (track->place == PLACE_THREAD && track->is_root && !track->is_counter &&
         !track->is_separate) {
         struct track_spec spec = {.type = "thread_execution",
@@ -398,8 +398,8 @@ static void thread_set(struct import *im, struct map64 *map, struct epoch_thread
         threads->items[*index] = thread;
 }
 
-// A descriptor is valid for its whole epoch, even for earlier packets of it, and for later epochs.
-// A descriptor of a sequence that lost packets does not count.
+// Notes the thread of a sequence. A descriptor is valid for its whole epoch, also for earlier
+// packets, and for later epochs. A descriptor of a sequence that lost packets does not count.
 static void sequence_thread_now(struct import *im, const struct packet *packet,
                                 const struct wire_field *message, bool is_sandboxed)
 {
@@ -434,8 +434,8 @@ static void track_descriptor_now(struct import *im, const struct packet *packet)
     described_track_read(im, packet->message, (uint32_t)field_u64(&pid));
 }
 
-// The thread or process that a descriptor is about: that of its track, unless the descriptor
-// contradicts the track.
+// Return the thread or process of a descriptor: the thread or process of its track, unless the
+// descriptor contradicts the track.
 static int64_t thread_of(struct import *im, const struct described_track *track,
                          const union message_TrackDescriptor *part)
 {
@@ -456,7 +456,7 @@ static int64_t process_of(struct import *im, const struct described_track *track
     return is_of_track ? track->place_id : processes_process(&im->processes, pid);
 }
 
-// False: the descriptor lacks a number, which was counted in file order.
+// False: the descriptor lacks a number. The missing number was counted in file order.
 static bool has_numbers(const union message_TrackDescriptor *part)
 {
     MESSAGE(thread, ThreadDescriptor, &part->thread);
@@ -466,7 +466,7 @@ static bool has_numbers(const union message_TrackDescriptor *part)
     return !field_present(&part->process) || field_present(&process.pid);
 }
 
-// Processes and threads get their names in order of time.
+// Names processes and threads, in order of time.
 static void track_descriptor_sorted(struct import *im, const struct packet *packet)
 {
     MESSAGE(part, TrackDescriptor, packet->message);
@@ -483,7 +483,7 @@ static void track_descriptor_sorted(struct import *im, const struct packet *pack
         process_describe(im, process_of(im, track, &part), &part.process, &part.chrome_process);
 }
 
-// The older packets, which describe no track.
+// Handles older packets, which describe no track.
 static void thread_descriptor_now(struct import *im, const struct packet *packet)
 {
     if (!packet->sequence_id)

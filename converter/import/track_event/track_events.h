@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tracks that the trace describes: a TrackDescriptor has a track's number, name and place (thread,
-// process, below another track), and makes the track a counter or not. Descriptors may follow the
+// Tracks that the trace describes: a TrackDescriptor has a track's number, name, place (thread,
+// process, below another track) and kind (slices, counter, state). Descriptors may follow the
 // events that use them.
 #pragma once
 
@@ -22,7 +22,7 @@ struct described_track {
     uint64_t uuid, parent_uuid;
     uint32_t pid;           // of the host, if known
     uint32_t named_pid;     // as in the descriptor
-    int64_t tid, named_tid; // likewise
+    int64_t tid, named_tid; // of the host, if known; as in the descriptor
     uint32_t trusted_pid;   // host's pid of the describing process; 0: not known
     // In strings; STRSET_NONE: none.
     uint32_t name, description, category, share_key, merge_key;
@@ -38,7 +38,7 @@ struct described_track {
     const char *builtin_type; // static; NULL: none
     // The resolved place.
     enum { PLACE_UNKNOWN, PLACE_THREAD, PLACE_PROCESS, PLACE_GLOBAL } place;
-    bool is_root; // it is the own track of a thread or process
+    bool is_root; // the track is the own track of a thread or process
     int64_t place_id;
     int64_t track;       // row of a track that is not merged; -1: none yet
     uint32_t event_name; // name of the first event, for a track without name; in strings
@@ -67,8 +67,8 @@ struct epoch_thread {
 };
 VEC_DEFINE(epoch_thread_vec, struct epoch_thread);
 
-// An older flow, whose number is its place in the list. The writer knows it by an id, a category
-// and a name.
+// An older flow. The number of a flow is its place in the list. In the trace, an id, a category and
+// a name identify the flow.
 struct named_flow {
     uint32_t category, name; // in strings; STRSET_NONE: none
 };
@@ -84,7 +84,7 @@ VEC_DEFINE(waiting_flow_vec, struct waiting_flow);
 struct track_events {
     struct map64 by_uuid;
     struct described_track_vec items;
-    struct map64 threads; // sequence -> index in sequence_threads of the thread that writes it
+    struct map64 threads; // sequence -> index in sequence_threads of its writer
     struct map64 epochs;  // epoch -> index in epoch_threads; complete after file order
     struct epoch_thread_vec sequence_threads, epoch_threads;
     struct map64 counters; // incremental counter and sequence -> index in counter_sums
@@ -104,21 +104,22 @@ struct track_events {
 // The use of a track. Begins and ends determine the row of a merged track.
 enum track_use { USE_BEGIN, USE_END, USE_INSTANT, USE_COUNTER, USE_STATE, USE_PARENT };
 
-// Reads a TrackDescriptor. The first descriptor of a uuid counts; later descriptors of the same
-// track may name it, and others are left out. `trusted_pid`: see above.
+// Reads a TrackDescriptor. The first descriptor of a uuid counts. Later descriptors of the same
+// track may name the track; other later descriptors are left out. `trusted_pid`: see struct
+// described_track.
 void described_track_read(struct import *im, const struct wire_field *descriptor,
                           uint32_t trusted_pid);
 
-// The track `uuid`; NULL: nothing describes or uses it yet.
+// Returns the track `uuid`; NULL: no descriptor or event of the track so far.
 struct described_track *described_track_find(const struct track_events *events, uint64_t uuid);
 
 // Adds a track, which must be new; `made` is copied. NULL: memory ran out.
 struct described_track *described_track_add(struct import *im, const struct described_track *made);
 
-// A track that nothing is known of.
+// Returns an unknown track: only `uuid` is set.
 struct described_track described_track_unknown(uint64_t uuid);
 
-// The tid of a thread that other processes may have, too.
+// Returns a unique number for a thread with a tid that other processes may have, too.
 static inline int64_t synthetic_tid(uint32_t pid, int64_t tid)
 {
     return (int64_t)((uint64_t)pid << 32 | (uint64_t)tid);
@@ -129,22 +130,22 @@ static inline bool tid_is_synthetic(int64_t tid)
     return (uint64_t)tid >> 32 != 0;
 }
 
-// The track `uuid` with its place resolved, which may add its process or thread. NULL: too many
-// ancestors, a cycle, or memory ran out. Valid until the next call.
+// Returns the track `uuid` after resolving its place, which may add the track's process or thread.
+// NULL: too many ancestors, a cycle, or memory ran out. Valid until the next call.
 struct described_track *described_track_get(struct import *im, uint64_t uuid);
 
-// The id of the track's row; `event_name` names a track without a name. `state`: of the sequence
-// that uses the track; NULL: no sequence.
+// Returns the id of the track's row. `event_name` names a track without a name. `state`: state of
+// the sequence that uses the track; NULL: no sequence.
 uint32_t described_track_id(struct import *im, uint64_t uuid, uint32_t event_name,
                             enum track_use use, const struct generation *state);
 
-// The thread of a sequence. False: not known.
+// *ret_pid, *ret_tid: the thread of a sequence. False: not known.
 bool sequence_thread(struct import *im, const struct generation *state, uint32_t *ret_pid,
                      int64_t *ret_tid);
-// The thread of this epoch of the sequence; NULL: not known.
+// Returns the thread of this epoch of the sequence; NULL: not known.
 struct epoch_thread *epoch_thread(struct import *im, const struct generation *state);
 
-// Names a process or a thread, and adds the args of its row, from descriptions of it. `chrome`: a
+// Name a process or a thread, and add the args of its row, from two descriptors. `chrome`: a
 // ChromeProcessDescriptor or ChromeThreadDescriptor, or an absent field.
 void process_describe(struct import *im, int64_t upid, const struct wire_field *process,
                       const struct wire_field *chrome);
@@ -153,11 +154,11 @@ void thread_describe(struct import *im, int64_t utid, const struct wire_field *t
 
 #define CHROME_RENDERER_EXTENSION 40 // a kind of process that ProcessDescriptor does not have
 
-// The names of Chrome's kinds of processes and threads. NULL: none.
+// Return the names of Chrome's kinds of processes and threads. NULL: no name.
 const char *chrome_process_name(uint64_t type);
 const char *chrome_thread_name(uint64_t type);
 
-// The state of the current machine.
+// Returns the state of the current machine.
 struct track_events *track_events_of(const struct import *im);
 
 extern const struct importer importer_track_descriptor; // has the state

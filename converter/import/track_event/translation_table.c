@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TranslationTable: rules of translations.h. A rule is an entry of a protobuf map: key and value.
-// If several rules have the same key, the first counts for a hash and the last for a name, as in
-// Perfetto.
+// TranslationTable: rules for translations.h. A rule is an entry of a protobuf map: key and value.
+// If several rules have the same key, the first rule counts for a hash and the last rule for a
+// name, as in Perfetto.
 #include <errno.h>
 
 #include "converter/import/importer.h"
