@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses of code. V8 reports when code is created and moved, but not when it is freed: other
-// code then takes its place. Live code is therefore kept, sorted by address, and its row is written
-// when other code replaces it. All code is also a perf map (perf_map_symbol), which names frames of
-// samples like the perf maps in files.
+// Addresses of code. V8 reports when code is created and moved, but not when code is freed: other
+// code then takes its place. Live code is therefore kept, sorted by address. The row of live code
+// is written when other code replaces the code. All code is also a perf map (perf_map_symbol). Like
+// the perf maps in files, this map names frames of samples.
 //
 // Invariant: ranges in a space do not overlap. The comparison treats overlapping ranges as equal,
 // so a search finds the ranges that a new range displaces.
@@ -15,7 +15,7 @@
 #include "common/memory.h"
 #include "converter/import/v8/v8.h"
 
-#define NAME_MAX_BYTES 4096 // of a name of code; functions keep their full names
+#define NAME_MAX_BYTES 4096 // bytes of a name of code; rows of functions have full names
 
 struct live_code {
     uint64_t start, end; // the current range; end is exclusive
@@ -62,7 +62,7 @@ static void live_write(struct import *im, struct v8 *v8, const struct live_code 
     symbol_write(im, v8, code, gone_ts);
 }
 
-// Adds `code` to the space in place of all code that it overlaps.
+// Adds `code` to the space. Removes and writes all code that `code` overlaps.
 static void live_keep(struct import *im, struct v8 *v8, int64_t space, struct live_code *code)
 {
     void **tree = &v8->spaces.items[space].live;
@@ -125,7 +125,7 @@ void code_move(struct import *im, struct v8 *v8, int64_t space, int64_t ts, uint
     struct live_code *code = *found;
     uint64_t size = code->end - code->start;
     tdelete(code, tree, live_compare);
-    if (to > UINT64_MAX - size) { // beyond the address space
+    if (to > UINT64_MAX - size) { // the code would end beyond the address space
         live_write(im, v8, code, &ts);
         free(code);
         return;

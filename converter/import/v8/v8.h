@@ -15,7 +15,7 @@
 
 #define V8_NONE (-1)
 
-// The name of a value of one of V8's enums.
+// Gives the name of a value of one of V8's enums.
 #define NAMED(names, value) ((value) < ELEMENTS(names) ? (names)[value] : "UNKNOWN")
 
 // A range of addresses for code.
@@ -34,7 +34,7 @@ struct v8_function {
 VEC_DEFINE(v8_function_vec, struct v8_function);
 
 struct isolate {
-    int64_t id; // row; V8_NONE: its code range is not known
+    int64_t id; // row; V8_NONE: the isolate's code range is not known
     int64_t upid;
     int64_t map;        // row of perf_map, which names frames
     uint32_t spaces[3]; // in code_space_vec
@@ -46,9 +46,9 @@ VEC_DEFINE(isolate_vec, struct isolate);
 // The state of a machine. All zero is empty.
 struct v8 {
     struct isolate_vec isolates;
-    struct map64 isolate_of; // process and number there -> index
+    struct map64 isolate_of; // process and isolate's number in the process -> index
     struct code_space_vec spaces;
-    struct map64 shared_by; // process -> index of the isolate whose spaces all of them share
+    struct map64 shared_by; // process -> index of the isolate whose spaces the others share
     struct strset js_scripts, js_functions, wasm_scripts; // by identity
     struct v8_row_vec rows_of[3];                         // rows of the sets' items, by id
     struct v8_function_vec functions;                     // results of interned functions
@@ -56,10 +56,12 @@ struct v8 {
 
 void v8_done(void *state);
 
-// The index of the isolate `iid` of the sequence. V8_NONE: missing or unusable, which is counted.
+// Returns the index of the isolate `iid` of the sequence. V8_NONE: the isolate is missing or
+// unusable; both are counted.
 int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet, uint64_t iid);
 
-// Rows of the sources of code. V8_NONE: the trace lacks the source, which is counted.
+// Return rows of the sources of code. V8_NONE: the trace lacks the source. Missing sources are
+// counted.
 int64_t v8_js_function(struct import *im, struct v8 *v8, const struct packet *packet,
                        int64_t isolate, uint64_t iid, struct slice_name *ret_name);
 int64_t v8_wasm_script(struct import *im, struct v8 *v8, const struct packet *packet,
@@ -78,11 +80,11 @@ struct new_code {
     struct wire_field bytes;
 };
 
-// The index of the space of the code; V8_NONE: none.
+// Returns the index of the space of the code; V8_NONE: none.
 int64_t code_space_find(const struct v8 *v8, int64_t isolate, uint64_t start, uint64_t size);
 
-// Adds code to a space, where it ends all code that it overlaps. Returns its row of jit_code;
-// V8_NONE: memory ran out, and the conversion must end.
+// Adds code to a space, and ends all code that the new code overlaps. Returns the row of the new
+// code in jit_code; V8_NONE: memory ran out, and the conversion must end.
 int64_t code_put(struct import *im, struct v8 *v8, int64_t isolate, int64_t space,
                  const struct new_code *code);
 

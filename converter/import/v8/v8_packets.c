@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Packets of V8: code generated from JavaScript, WebAssembly and regular expressions, V8's own
-// code, and moved code. Code at an unknown place gets no row, as in Perfetto, but is counted.
+// code, and moved code. Code at an unknown place is counted, but gets no row, as in Perfetto.
 #include "converter/import/importer.h"
 #include "converter/import/v8/v8.h"
 #include "protos/fields.h"
@@ -61,7 +61,7 @@ static int64_t space_find(const struct code_packet *code)
     return code_space_find(code->v8, code->isolate, field_u64(code->start), field_u64(code->size));
 }
 
-// The space of code that must be in a space; counts code that is not.
+// Returns the space of code that must be in a space. Counts code that is in no space.
 static int64_t space_of(const struct code_packet *code)
 {
     int64_t space = field_u64(code->size) ? space_find(code) : V8_NONE;
@@ -73,7 +73,7 @@ static int64_t space_of(const struct code_packet *code)
     return space;
 }
 
-// Adds native code and returns its row; V8_NONE: no space.
+// Adds native code and returns the row of the code; V8_NONE: no space.
 static int64_t native_put(const struct code_packet *code, int64_t space, struct slice_name name)
 {
     struct new_code made = {
@@ -105,7 +105,7 @@ static void js_sorted(struct import *im, const struct packet *packet)
         stats_add(&im->stats, STAT_v8_unknown_code_type, 1);
         return;
     }
-    // The interpreter may have generated native code, which appears in native call chains.
+    // The interpreter may have generated native code, and this code appears in native call chains.
     int64_t space =
         tier == PB_TIER_IGNITION && field_u64(code.size) ? space_find(&code) : space_of(&code);
     if (space == V8_NONE && tier != PB_TIER_IGNITION)

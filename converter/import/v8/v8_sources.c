@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sources of V8's code: isolates, scripts, functions. A sequence refers to them by iid (interned
-// data). Rows are identified by their content, because other sequences, or the same sequence after
-// a restart, repeat them.
+// Sources of V8's code: isolates, scripts, functions. A sequence refers to sources by iid (interned
+// data). Their content identifies rows, because other sequences, or the same sequence after a
+// restart, repeat the sources.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static uint32_t utf16_unit(const uint8_t *at, bool big)
     return big ? (uint32_t)at[0] << 8 | at[1] : (uint32_t)at[1] << 8 | at[0];
 }
 
-// An unpaired surrogate becomes U+FFFD.
+// Appends UTF-16 as UTF-8. An unpaired surrogate becomes U+FFFD.
 static void utf16_add(struct strbuf *text, const struct wire_field *field, bool big)
 {
     for (size_t i = 0; i + 2 <= field->size; i += 2) {
@@ -84,8 +84,8 @@ void v8_cell_base64(struct import *im, struct cell *row, size_t column,
     cell_strbuf(im, row, column, &text);
 }
 
-// Finds an entry, and reads its fields unless it has a result already. NULL: the trace lacks the
-// entry, or the entry is long and was read too often in vain.
+// Finds an entry, and reads its fields unless the entry has a result already. NULL: the trace lacks
+// the entry, or the entry is long and was read too often without a result.
 static struct interned *interned_read(struct import *im, const struct packet *packet,
                                       uint32_t table, uint64_t iid, struct wire_field *fields,
                                       size_t n)
@@ -114,8 +114,8 @@ static uint64_t end_of(uint64_t start, uint64_t size)
     return size > UINT64_MAX - start ? UINT64_MAX : start + size;
 }
 
-// Makes the spaces of an isolate: the code range without the built-in code, which may be in it, and
-// the built-in code. Isolates that share a range use the spaces of the first.
+// Makes the spaces of an isolate: the code range without the built-in code, and the built-in code,
+// which may be in the range. Isolates that share a range use the spaces of the first isolate.
 static int spaces_make(struct v8 *v8, struct isolate *isolate,
                        const union message_InternedV8Isolate *entry,
                        const union message_InternedV8Isolate_CodeRange *range)
@@ -209,7 +209,7 @@ int64_t v8_isolate(struct import *im, struct v8 *v8, const struct packet *packet
     return isolate_if_usable(v8, (int64_t)*index);
 }
 
-// The row for `key`. True: the row is new and must be written.
+// *ret: the row for `key`. True: the row is new and must be written.
 static bool row_of(struct import *im, struct strset *set, struct v8_row_vec *rows, const void *key,
                    size_t size, enum table_id table, int64_t *ret)
 {
@@ -307,7 +307,7 @@ static int64_t function_write(struct import *im, struct v8 *v8,
     struct place place = function_place(entry);
     uint64_t kind = field_u64(&entry->kind);
     bool is_toplevel = field_u64(&entry->is_toplevel) != 0;
-    // Equal names have one address.
+    // The address of a name identifies the name: equal names have one address.
     int64_t id,
         key[] = {script,      (int64_t)(uintptr_t)name.text, is_toplevel, (int64_t)kind, place.line,
                  place.column};
@@ -326,7 +326,7 @@ static int64_t function_write(struct import *im, struct v8 *v8,
     return id;
 }
 
-// The name of a function, in strings; STRSET_NONE: the trace lacks it.
+// Returns the name of a function, in strings; STRSET_NONE: the trace lacks the name.
 static uint32_t function_name(struct import *im, const struct packet *packet, uint64_t iid)
 {
     union message_InternedV8String entry;
