@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// JSON as a stream of tokens, without memory of its own. The reader accepts what traces contain in
-// practice: commas where they are not needed, and control characters in strings.
+// JSON as a stream of tokens. The reader allocates no memory. The reader accepts deviations of real
+// traces: superfluous commas, and control characters in strings.
 #pragma once
 
 #include <stdbool.h>

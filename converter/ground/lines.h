@@ -21,7 +21,7 @@ struct lines {
     uint64_t number; // of the last line returned, from 1
 };
 
-// `bytes` may be NULL if `size` is 0.
+// Begins at the first line of `bytes`. `bytes` may be NULL if `size` is 0.
 static inline struct lines lines_over(const uint8_t *bytes, size_t size)
 {
     const char *at = (const char *)bytes;
@@ -69,7 +69,7 @@ static inline bool lines_next(struct lines *lines, struct span *ret)
     return true;
 }
 
-// As lines_next(), but skips blank lines.
+// Takes the next line that is not blank, like lines_next().
 static inline bool lines_next_full(struct lines *lines, struct span *ret)
 {
     while (lines_next(lines, ret))
@@ -127,7 +127,8 @@ static inline bool text_decimal(struct span text, uint64_t *ret)
     return true;
 }
 
-// As text_decimal(), for a hexadecimal number, with or without 0x.
+// Parses all of `text` as a hexadecimal number, with or without 0x. False: not a number, or more
+// than 64 bits.
 static inline bool text_hex(struct span text, uint64_t *ret)
 {
     if (text_size(text) > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x')
@@ -145,7 +146,7 @@ static inline bool text_hex(struct span text, uint64_t *ret)
     return true;
 }
 
-// True if the text has a control character other than a tab.
+// Returns true if the text has a control character other than a tab.
 static inline bool text_is_binary(struct span text)
 {
     for (; text.at < text.end; text.at++)

@@ -148,7 +148,7 @@ int spill_finish(struct spill *spill, const uint8_t **ret, struct err *err)
     return 0;
 }
 
-// The last part may reach beyond the end of the file, where no pages exist.
+// Leaves out the end of the last part: beyond the end of the file, no pages exist.
 void spill_forget(const struct spill *spill)
 {
     vec_foreach(&spill->parts, part) {

@@ -25,8 +25,8 @@ struct spill {
     struct budget *budget;    // borrowed; NULL: none. Set before the first append
 };
 
-// `folder`: the folder of the file; NULL: the system's folder for temporary files. Returns 0 or a
-// negative errno with text.
+// Begins an empty spill. `folder`: the folder of the file; NULL: the system's folder for temporary
+// files. Returns 0 or a negative errno with text.
 int spill_init(struct spill *spill, const char *folder, struct err *err);
 
 // Appends bytes. Returns 0 or a negative errno with text; -EDQUOT if the budget is used up.
