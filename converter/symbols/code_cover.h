@@ -16,7 +16,7 @@ struct code_cover {
     uint32_t *last; // owned: number + 1 for each node
 };
 
-// `addresses` must outlive the cover. Returns 0 or -ENOMEM.
+// Makes an empty cover. `addresses` must outlive the cover. Returns 0 or -ENOMEM.
 int code_cover_init(struct code_cover *cover, const uint64_t *addresses, size_t n);
 
 // Adds code from `start` to before `end`. Numbers must ascend from call to call, below CODE_NONE.

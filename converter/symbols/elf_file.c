@@ -232,7 +232,7 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     return file;
 }
 
-// The linkage name is preferred, because the linkage name has the types of the arguments.
+// Returns the linkage name if possible, because the linkage name has the types of the arguments.
 static const char *function_name(Dwarf_Die *die)
 {
     Dwarf_Attribute attribute;
