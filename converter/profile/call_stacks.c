@@ -82,8 +82,8 @@ static char *last_arrow(char *text)
 
 // Adds the names of a frame, innermost first. The name of a runtime, Lpackage/Class;::method(I)V,
 // is written as in Java. A name can be a chain of inlined methods with "->" between them, innermost
-// last; each method becomes a frame of its own. Returns the number of names; a name is NULL if
-// memory is out.
+// last; each method becomes a separate frame. Returns the number of names; a name is NULL if memory
+// is out.
 static size_t names_keep(struct arena *arena, const char *text, const char **names, size_t room)
 {
     char chain[NAME_MAX_BYTES], *arrow;

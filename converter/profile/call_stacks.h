@@ -24,7 +24,7 @@ struct call_stacks {
     int64_t before;       // heap: the weight before is the state up to this time; INT64_MIN: none
     int64_t at;           // heap: the weight is the state up to this time
     bool total;           // heap: all allocations, freed or not
-    bool is_before;       // the stacks are the earlier ones of a comparison
+    bool is_before;       // the stacks are the earlier side of a comparison
     bool without_pid;     // processes are distinguished by name alone
     bool reverse;         // innermost frames first
     uint32_t depth_limit; // number of frames

@@ -134,8 +134,9 @@ void flame_title(char *ret, size_t size, const struct flame *flame, const char *
         snprintf(ret, size, "%s: %s%s %s", what, human, after, unit);
 }
 
-// A difference is red for growth and blue for shrinkage, stronger for a larger part of the box.
-// Otherwise the name decides a warm colour; a frame of which only the file is known is grey.
+// Writes the colour of a box. A difference is red for growth and blue for shrinkage, stronger for a
+// larger part of the box. Otherwise the name decides a warm colour; a frame of which only the file
+// is known is grey.
 static void colour(const struct flame *flame, const struct flame_node *node, const char *name,
                    FILE *out)
 {

@@ -6,6 +6,6 @@
 
 #include <stddef.h>
 
-// Write a zero-terminated name into `ret`, cut to `size` bytes.
+// Both functions write a zero-terminated name into `ret`, cut to `size` bytes.
 void java_type_name(const char *signature, char *ret, size_t size);
 void java_method_name(const char *name, char *ret, size_t size);
