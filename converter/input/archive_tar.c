@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tar: headers of 512 bytes, each followed by the bytes of its file. The forms are ustar, GNU (long
-// names, large sizes) and pax (records before an entry). A damaged header costs the entries up to
-// the next good one. A truncated archive delivers all its entries, including the beginning of the
-// last entry.
+// names, large sizes) and pax (records before an entry). After a damaged header, the entries up to
+// the next good header are lost. A truncated archive delivers all its entries, including the
+// beginning of the last entry.
 #include "converter/input/archive_tar.h"
 
 #include <errno.h>

@@ -50,7 +50,7 @@ int input_from_reader(const struct input_needs *needs,
                       ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
                       void *source, struct err *err, struct input **ret);
 
-// The number of bytes that `size` compressed bytes may become; more is an attack.
+// Returns the number of bytes that `size` compressed bytes may become; more bytes are an attack.
 static inline uint64_t input_inflated_max(uint64_t size)
 {
     return ((uint64_t)1 << 30) + (size < UINT64_MAX / 512 ? size * 256 : UINT64_MAX / 2);
@@ -60,7 +60,7 @@ static inline uint64_t input_inflated_max(uint64_t size)
 // its limit.
 int inflation_take(struct inflation *inflation, uint64_t n, struct err *err);
 
-// The name for messages; input_open() sets the path.
+// Returns the name for messages; input_open() sets the path.
 const char *input_name(const struct input *input);
 int input_set_name(struct input *input, const char *name); // 0 or -ENOMEM
 
@@ -87,12 +87,12 @@ const char *input_type(const struct input *input);
 // Returns the size of the file before its conversion to packets.
 size_t input_file_size(const struct input *input);
 
-// Replaces the bytes by those of a spill, which is moved into the input if 0 is returned. `type` is
-// static. Returns 0 or a negative errno with text.
+// Replaces the bytes by the bytes of a spill. A successful call moves the spill into the input.
+// `type` is static. Returns 0 or a negative errno with text.
 int input_replace(struct input *input, struct spill *spill, const char *type, struct err *err);
 
-// A text about the bytes that does not mean damage; NULL: none. input_set_remark() copies the text,
-// cut to 159 bytes.
+// Returns a text about the bytes that does not mean damage; NULL: none. input_set_remark() copies
+// the text, cut to 159 bytes.
 const char *input_remark(const struct input *input);
 void input_set_remark(struct input *input, const char *text);
 

@@ -90,7 +90,7 @@ static bool chrome_json_recognise(const uint8_t *bytes, size_t size)
            (contains(bytes, n, TEXT("\"traceEvents\"")) || contains(bytes, n, TEXT("\"ph\"")));
 }
 
-// The sum of the header's bytes, with blanks in place of the sum, stands in the header.
+// Checks the sum: the header has the sum of its bytes, with blanks in place of the sum.
 bool kind_is_tar_header(const uint8_t *bytes)
 {
     uint32_t sum = 0, stated = 0;
@@ -126,8 +126,8 @@ static bool zip_recognise(const uint8_t *bytes, size_t size)
            (starts_with(bytes, size, TEXT("PK\3\4")) || starts_with(bytes, size, TEXT("PK\5\6")));
 }
 
-// A profile begins with a ValueType, whose only fields are the numbers 1 and 2. No packet has these
-// numbers as varints.
+// Recognises a profile of pprof. A profile begins with a ValueType, whose only fields are the
+// numbers 1 and 2. No packet has these numbers as varints.
 static bool pprof_recognise(const uint8_t *bytes, size_t size)
 {
     struct wire_reader profile = wire_reader_over(bytes, size < LOOKED_AT ? size : LOOKED_AT);

@@ -9,7 +9,7 @@
 #define LOOKED_AT    4096
 #define FRACTION_MIN 6
 
-// The number -1 means a task that had ended.
+// Reads a pid or a tid. The number -1 means a task that had ended.
 static bool number_u32(struct span text, uint32_t *ret)
 {
     uint64_t value;

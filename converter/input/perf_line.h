@@ -23,7 +23,7 @@ struct perf_line {
     struct span rest; // after the time
 };
 
-// Both functions return false if the line does not have their form.
+// Read the line of a sample and the line of a frame. Both functions return false for other lines.
 bool perf_line_read(struct span line, struct perf_line *ret);
 bool perf_frame_read(struct span line, struct span *function, struct span *file);
 
