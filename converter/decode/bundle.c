@@ -234,7 +234,7 @@ bool run_next(struct run *run, struct run_record *ret)
     return run->kind == RUN_EVENTS ? event_next(run, ret) : compact_next(run, ret);
 }
 
-// Merge sort of `items` with the buffer `other`: stable, unlike qsort().
+// Sorts `items` by merging with the buffer `other`. The sort is stable, unlike qsort().
 static void records_sort(struct run_record *items, struct run_record *other, size_t n)
 {
     if (n < 2)

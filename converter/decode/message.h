@@ -41,7 +41,8 @@ static inline bool field_present(const struct wire_field *field)
     return field->number != 0;
 }
 
-// The value is 0 or empty if the field is absent or has the wrong wire type.
+// The functions return the value of a field; 0 or empty if the field is absent or has the wrong
+// wire type.
 static inline uint64_t field_u64(const struct wire_field *field)
 {
     return field->value;

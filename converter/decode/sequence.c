@@ -116,7 +116,8 @@ static int table_index(struct interned_table *table, size_t at)
     return map64_set(&table->index, key, at);
 }
 
-// Small tables have no index: a trace that clears its state very often has many small tables.
+// Appends an entry. Small tables have no index: a trace that clears its state very often has many
+// small tables.
 static int table_push(struct interned_table *table, struct interned entry)
 {
     int r = interned_vec_push(&table->entries, entry);

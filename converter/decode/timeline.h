@@ -75,7 +75,8 @@ uint32_t timeline_cpu(const struct timeline *timeline, uint16_t queue);
 // Adds an item and sets its `order`. Returns 0 or a negative errno.
 int timeline_add(struct timeline *timeline, struct timeline_item item);
 
-// Called between the last timeline_add() and the first timeline_next(). Returns 0 or -ENOMEM.
+// Sorts the items. Called between the last timeline_add() and the first timeline_next(). Returns 0
+// or -ENOMEM.
 int timeline_sort(struct timeline *timeline);
 
 // *ret_item: the next item in time. *ret_record: the next record of a run, or NULL. *ret_ts: trace

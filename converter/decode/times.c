@@ -61,8 +61,8 @@ int reader_snapshot(struct reader *reader, const struct header *header, uint32_t
     return readings_add(reader, snapshot.readings, snapshot.fits ? snapshot.n : 0);
 }
 
-// The other machine's readings of its own clocks are snapshots. Each offset to the host's clock is
-// a snapshot of the two clocks.
+// Adds snapshots: the other machine's readings of its own clocks are snapshots, and each offset to
+// the host's clock is a snapshot of the two clocks.
 int reader_remote_sync(struct reader *reader, const struct header *header)
 {
     struct remote_sync *sync = remote_sync_read(wire_sub(&header->remote_sync));

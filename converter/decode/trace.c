@@ -41,7 +41,7 @@
 #define NARROWED_STEP_MIN  64
 #define CHECK_BYTES        ((size_t)1 << 20)
 
-// Damage is counted once for each outermost packet.
+// Reports and counts damage. Damage is counted once for each outermost packet.
 static void packet_damaged(struct reader *reader, enum trace_problem kind)
 {
     struct trace_result *result = &reader->result;
@@ -86,8 +86,8 @@ static void budget_ask(struct reader *reader)
         *stopped = budget_check(reader->budget, reader->stage);
 }
 
-// Periodic work: releases pages, checks the budget, shows progress. Returns false if the handler
-// cancels.
+// Does the periodic work: releases pages, checks the budget, shows progress. Returns false if the
+// handler cancels.
 static bool reader_pause(struct reader *reader, double done)
 {
     if (reader->since_forget >= FORGET_BYTES) {
