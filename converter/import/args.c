@@ -13,7 +13,7 @@
 #include "common/map.h"
 #include "common/memory.h"
 
-#define SCANNED_MAX 64   // args of a set whose keys are compared one by one
+#define SCANNED_MAX 64   // larger sets find equal keys by hash
 #define KEPT_MAX    4096 // args in merged_args
 
 int args_init(struct args *args, struct database *db)

@@ -91,8 +91,8 @@ void processes_init(struct processes *processes, struct strset *strings, struct 
 // thread.
 int64_t processes_enter_machine(struct processes *processes, uint32_t machine);
 
-// For traces that no kernel made: from this call on, pid 0 and tid 0 are an ordinary process and
-// thread. The rows of the idle process and its thread stay, without names.
+// Makes pid 0 and tid 0 an ordinary process and thread from this call on, for traces that no kernel
+// made. The rows of the idle process and its thread stay, without names.
 void processes_without_idle(struct processes *processes);
 
 // Returns the thread that has the tid now; creates a missing thread.

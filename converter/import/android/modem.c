@@ -359,7 +359,7 @@ static void event_read(struct import *im, struct modem *modem, const struct pack
     strbuf_done(&event.text);
 }
 
-// Events and their times are two lists in the same order.
+// Writes the events of a packet. Events and their times are two lists in the same order.
 static void events_sorted(struct import *im, const struct packet *packet)
 {
     struct values times = values_of(packet->message, PB_PixelModemEvents_event_time_nanos);

@@ -93,7 +93,7 @@ static int atom_compare(const void *left, const void *right)
     return a->message.pos < b->message.pos ? -1 : a->message.pos > b->message.pos;
 }
 
-// The atoms and their times are two lists in the same order.
+// Reads the atoms of a packet. The atoms and their times are two lists in the same order.
 static int atoms_read(struct import *im, const struct packet *packet,
                       const struct wire_field *message, struct atom_vec *ret)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AndroidSystemProperty: values of the properties that Android's services publish for traces. A few
-// are counters, one is the device's state, others are facts about the trace.
+// properties are counters, one property is the device's state, and other properties are facts about
+// the trace.
 #include <limits.h>
 #include <stdlib.h>
 

@@ -233,8 +233,8 @@ static void sample_import(struct alloc_log *log, uint64_t number, struct span li
     log->n_samples++;
 }
 
-// A last line without a newline is cut. A cut definition is left out: in a complete log, a sample
-// follows a definition. A cut sample is used if the sample is valid.
+// Imports a line. A last line without a newline is cut. A cut definition is left out: in a complete
+// log, a sample follows a definition. A cut sample is used if the sample is valid.
 static int line_import(struct alloc_log *log, uint64_t number, struct span line, bool is_cut)
 {
     if (text_size(line) > LINE_MAX_BYTES) {

@@ -65,11 +65,10 @@ const struct file_format *file_format_of_option(const char *option);
 const struct file_format *file_format_recognise(const char *path, const uint8_t *bytes,
                                                 size_t size);
 
-// True if the bytes look like the format.
+// Returns true if the bytes look like the format.
 bool file_format_fits(const struct file_format *format, const char *path, const uint8_t *bytes,
                       size_t size);
-// Imports the file as the format's `import` or `lines` tell. Returns 0 or a negative errno with
-// text.
+// Imports the file with the format's `import` or `lines`. Returns 0 or a negative errno with text.
 int file_format_import(const struct file_format *format, struct file_import *in,
                        const uint8_t *bytes, size_t size, struct err *err);
 

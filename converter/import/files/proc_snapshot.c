@@ -48,7 +48,7 @@ static bool name_is_usual(const char *name)
 }
 
 // Returns the length of the part of `path` that all files of a snapshot share: the archive or
-// folder. A file with an unusual name (vmstat.1, vmstat.2) is a snapshot of its own.
+// folder. A file with an unusual name (vmstat.1, vmstat.2) is a separate snapshot.
 static size_t moment_size(const char *path)
 {
     const char *end = path;

@@ -9,8 +9,8 @@
 
 #define FRAMES_MAX 4096
 
-// Call sites are made from the outermost frame inwards, but the text begins with the innermost
-// frame.
+// Reads the frames in reverse: call sites are made from the outermost frame inwards, but the text
+// begins with the innermost frame.
 int64_t text_chain_read(struct import *im, const struct wire_field *message)
 {
     static const int64_t all_addresses[5] = {[3] = -1};

@@ -168,7 +168,8 @@ static void ftrace_start(struct import *im, void *state)
 
 static void ftrace_complete(struct import *im, void *state, int64_t ts)
 {
-    // Before all CPUs have data, a begin on one CPU may have an unseen end on another.
+    // Before all CPUs have data, a begin on one CPU may have its end in the missing data of another
+    // CPU.
     ((struct ftrace_machine *)state)->rows_before = ts;
     metadata_set_int(&im->metadata, "ftrace_latest_data_start_ns", ts);
 }

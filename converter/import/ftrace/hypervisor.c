@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // pKVM, the hypervisor of Android: slices of each processor for the time in the hypervisor. The
-// events in between tell why the processor entered. Events of older kernels are in the group hyp,
+// events in between have the reason of the entry. Events of older kernels are in the group hyp,
 // events of newer kernels in the group hypervisor. The hypervisor knows no thread of Linux.
 #include "converter/import/ftrace/ftrace.h"
 

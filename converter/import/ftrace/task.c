@@ -39,7 +39,7 @@ static void task_rename(struct import *im, const struct ftrace_event *event)
     processes_rename(&im->processes, utid, comm_add(im, &task.newcomm), NAME_FTRACE);
 }
 
-// A task ends when the kernel frees the task. sched_process_exit is earlier: the process may then
+// Ends a task when the kernel frees the task. sched_process_exit is earlier: the process may then
 // be a zombie, and its other threads may still run.
 static void sched_process_free(struct import *im, const struct ftrace_event *event)
 {

@@ -308,7 +308,7 @@ static void counters_sorted(struct import *im, const struct packet *packet)
     }
 }
 
-// As in Perfetto, the unknown time after the last value has the value 0.
+// Writes the last rows. As in Perfetto, the unknown time after the last value has the value 0.
 static void counters_finish(struct import *im, void *state)
 {
     const struct gpu_counters *all = state;

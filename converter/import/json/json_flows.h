@@ -54,7 +54,7 @@ void json_flow_through(struct import *im, struct json_flows *flows, struct json_
 void json_flow_await(struct import *im, struct json_flows *flows, struct json_flow flow,
                      uint32_t track);
 
-// Called with each new slice of a track.
+// Ends the flows that wait for the track's next slice. Called with each new slice of a track.
 void json_flow_slice(struct import *im, struct json_flows *flows, uint32_t track, int64_t slice);
 
 void json_flows_done(struct json_flows *flows);

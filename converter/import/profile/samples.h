@@ -19,7 +19,7 @@ struct import;
 struct session {
     uint32_t sequence_id;
     const char *source, *unit; // borrowed like a cell's text, or NULL
-    const char *cmdline;       // the same
+    const char *cmdline;       // borrowed like a cell's text, or NULL
 };
 VEC_DEFINE(session_vec, struct session);
 
@@ -36,7 +36,7 @@ struct sample {
     int64_t ts;
     const char *source;                    // borrowed like a cell's text, or NULL
     int64_t utid, upid, async;             // SAMPLE_NONE: not known
-    int64_t cpu;                           // the same
+    int64_t cpu;                           // SAMPLE_NONE: not known
     const char *cpu_mode;                  // static, NULL: not known
     int64_t callsite, session;             // SAMPLE_NONE: none
     const char *unwind_error;              // static or NULL

@@ -30,8 +30,8 @@ struct stack_frame {
     int64_t symbol_set;          // STACK_NONE: none
     uint32_t line;               // line of the innermost symbol with a line; 0: unknown
     uint32_t name, deobfuscated; // in strings; STRSET_NONE: none
-    uint32_t type;               // the same
-    uint32_t package;            // the same: app of the first process that has an app
+    uint32_t type;               // in strings; STRSET_NONE: none
+    uint32_t package;            // in strings: app of the first process with an app
 };
 VEC_DEFINE(stack_frame_vec, struct stack_frame);
 

@@ -128,7 +128,7 @@ static bool same_key(const struct pair_vec *pairs, size_t i, size_t j)
                0;
 }
 
-// The values of a repeated key become an array.
+// Makes args of the pairs. The values of a repeated key become an array.
 static void pairs_write(struct import *im, const struct pair_vec *pairs, struct arg_vec *ret)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};

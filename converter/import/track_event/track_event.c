@@ -14,7 +14,7 @@
 #include "converter/import/profile/stacks.h"
 #include "protos/fields.h"
 
-#define CATEGORIES_MAX  65536 // bytes bytes of the names of categories in one event
+#define CATEGORIES_MAX  65536 // bytes of the names of categories in one event
 #define GPU_NUMBERS_MAX 256   // of one event
 
 static uint32_t event_name(const struct event *event)
