@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Chrome's JSON: an object with `traceEvents`, or only the array of events. Each event becomes a
-// packet with what its keys say; the importer (converter/import/json) gives it a meaning. The text
-// is read from front to back, and only the texts that stand for processes and threads are kept.
+// packet with the values of its keys; the importer (converter/import/json) gives the packet a
+// meaning. The text is read from front to back. Only texts that are pids or tids stay in memory.
 //
-// The kernel's text in `systemTraceEvents` becomes the packets that ftrace text becomes.
+// The kernel's text in `systemTraceEvents` becomes the same packets as ftrace text.
 //
-// An event with wrong syntax ends at the brace that fits, so only that event is lost. A text that
-// ends too early keeps all whole events.
+// An event with wrong syntax ends at its closing brace, so only this event is lost. If the text
+// ends too early, all complete events are kept.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +27,7 @@
 #define TEXT_IDS_FROM (UINT32_C(1) << 30)
 #define TIME_MAX      9.2e18 // ns, as a floating-point number that fits into 64 bits
 
-// A number or a text; type JSON_END: absent.
+// The values of an event, numbers or texts. The type JSON_END means that the value is absent.
 struct event {
     char phase;
     struct json_token category, name, pid, tid, id, bind_id, local_id, global_id, args;
@@ -35,7 +35,7 @@ struct event {
     int64_t ts, dur, tts, tdur;
     char scope;
     bool is_empty;
-    bool is_wrong; // the value of a time is not a time
+    bool is_wrong; // the value of a time other than `ts` is not a time
 };
 
 struct json {
@@ -43,13 +43,13 @@ struct json {
     struct json_reader reader;
     const char *start;
     struct strset ids;  // texts that are pids or tids
-    struct strbuf text; // of a value that is being written
+    struct strbuf text; // text of the value that is being written
     bool has_events;    // an array of events was found
     uint64_t n_wrong, n_time_units, n_samples;
     size_t first_wrong; // offset
 };
 
-// Times are in microseconds. A whole number stays exact.
+// Converts a time in microseconds to ns. A whole number stays exact.
 static bool time_of(const struct json_token *token, int64_t *ret)
 {
     struct json_token inner = *token;
@@ -172,7 +172,8 @@ static void id_write(struct json *json, struct wire_writer *w, uint32_t text_fie
         wire_uint(w, number_field, (uint64_t)number);
 }
 
-// *ret: the pid or tid; 0 if it is not a number of 32 bits. False: absent. -ENOMEM is noted.
+// Sets *ret to the pid or tid, or to 0 for a number that does not fit into 32 bits. Returns false
+// if the value is absent. A lack of memory sets json->text.failed.
 static bool task_id(struct json *json, const struct json_token *token, uint32_t *ret)
 {
     double real;
@@ -261,14 +262,14 @@ static void event_take(struct json *json, const struct event *event, const char 
         wrong_note(json, at);
 }
 
-// The text ends too early, or goes on with something else.
+// Records that the text ends too early, or breaks.
 static void cut_note(struct json *json, const char *what)
 {
     translation_damage(json->translation, "the JSON %s at offset %zu", what,
                        (size_t)(json->reader.at - json->start));
 }
 
-// Reads the array of events after its bracket. False: nothing more can be read.
+// Reads the array of events after its bracket. Returns false if no more text can be read.
 static bool events_read(struct json *json, int *ret_failure)
 {
     struct json_reader *reader = &json->reader;
@@ -359,7 +360,7 @@ static void facts_read(struct json *json, const struct json_token *object)
     }
 }
 
-// The lines of ftrace text in a string. Returns 0 or a negative errno with text.
+// Reads the lines of ftrace text in a string. Returns 0 or a negative errno with text.
 static int system_lines_read(struct json *json, const struct json_token *text)
 {
     struct ftrace_lines lines;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Most events print KEY=VALUE with the names of their fields, and the schema has the numbers and
-// types. The tables here have the exceptions: other names, and values in words.
+// Most events print KEY=VALUE with the names of their fields. The schema has the numbers and types
+// of the fields. The tables here have the exceptions: other names, and values in words.
 #include "converter/translate/ftrace_args.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum reading {
 };
 
 struct word_number {
-    const char *word; // the value begins with it; NULL: the end
+    const char *word; // the value begins with this word; NULL: the end
     int64_t number;
 };
 
@@ -31,7 +31,7 @@ static const struct word_number member_words[] = {
     {"MM_FILEPAGES", 0}, {"MM_ANONPAGES", 1}, {"MM_SWAPENTS", 2}, {"MM_SHMEMPAGES", 3}, {0},
 };
 
-// How an event prints a field, if the text differs from the schema.
+// A field whose text differs from the schema.
 struct spelling {
     const char *event, *key, *field;
     enum reading reading;
@@ -58,8 +58,8 @@ static const struct spelling spellings[] = {
     {"task_newtask", "clone_flags", "clone_flags", READ_HEX},
 };
 
-// State letters and their bits in a sched_switch of Linux 4.4, which is what the importer assumes
-// of a trace without a version.
+// Converts state letters to the bits of a sched_switch of Linux 4.4. The importer assumes this
+// version for a trace without a version.
 static int64_t state_read(struct span text)
 {
     static const struct {
@@ -115,7 +115,7 @@ static bool is_key_char(char c)
            c == '-' || c == '.';
 }
 
-// Finds the next `KEY=` whose key stands at `from` or after a blank. False: none.
+// Finds the next `KEY=` whose key is at `from` or after a blank. Returns false if there is none.
 static bool key_find(struct span text, const char *from, struct span *ret)
 {
     const char *at = from;
@@ -173,7 +173,7 @@ static bool words_read(const struct word_number *words, struct span value, int64
     return false;
 }
 
-// Writes a field. False: the value is not of the field's type.
+// Writes a field. Returns false if the value does not have the field's type.
 static bool field_write(struct wire_writer *w, const struct ftrace_field_type *field,
                         const struct spelling *spelling, struct span value,
                         struct ftrace_symbols *symbols)
@@ -276,7 +276,7 @@ static void assignment_skip(struct span *text)
         text->at++;
 }
 
-// `work struct ADDRESS: function NAME`; the function may be missing.
+// Writes the fields of `work struct ADDRESS: function NAME`; the function may be missing.
 static bool work_write(struct wire_writer *w, const struct ftrace_event_type *type,
                        struct span args, struct ftrace_symbols *symbols)
 {
@@ -304,7 +304,7 @@ static bool work_write(struct wire_writer *w, const struct ftrace_event_type *ty
     return true;
 }
 
-// `NR ID (ARGS)` and `NR ID = RETURN`
+// Writes the fields of `NR ID (ARGS)` or `NR ID = RETURN`.
 static bool syscall_write(struct wire_writer *w, const struct ftrace_event_type *type,
                           struct span args, struct ftrace_symbols *symbols)
 {
@@ -319,7 +319,7 @@ static bool syscall_write(struct wire_writer *w, const struct ftrace_event_type 
     return true;
 }
 
-// `ACTION[VALUE] begin` or `end`
+// Writes the fields of `ACTION[VALUE] begin` or `ACTION[VALUE] end`.
 static bool suspend_write(struct wire_writer *w, const struct ftrace_event_type *type,
                           struct span args, struct ftrace_symbols *symbols)
 {
@@ -335,7 +335,7 @@ static bool suspend_write(struct wire_writer *w, const struct ftrace_event_type 
     return true;
 }
 
-// Takes `COMM:PID [PRIO]`, as trace-cmd prints a task.
+// Takes `COMM:PID [PRIO]`, trace-cmd's form of a task.
 static bool task_take(struct span *text, struct span *comm, int64_t *pid, int64_t *prio)
 {
     const char *bracket = find(*text, TEXT(" ["));
@@ -356,7 +356,7 @@ static bool task_take(struct span *text, struct span *comm, int64_t *pid, int64_
     return true;
 }
 
-// `COMM:PID [PRIO] STATE ==> COMM:PID [PRIO]`
+// Writes the fields of `COMM:PID [PRIO] STATE ==> COMM:PID [PRIO]`.
 static bool switch_write(struct wire_writer *w, const struct ftrace_event_type *type,
                          struct span args, struct ftrace_symbols *symbols)
 {
@@ -378,7 +378,7 @@ static bool switch_write(struct wire_writer *w, const struct ftrace_event_type *
     return true;
 }
 
-// `COMM:PID [PRIO] ... CPU:NUMBER`
+// Writes the fields of `COMM:PID [PRIO] ... CPU:NUMBER`.
 static bool wakeup_write(struct wire_writer *w, const struct ftrace_event_type *type,
                          struct span args, struct ftrace_symbols *symbols)
 {
@@ -396,7 +396,7 @@ static bool wakeup_write(struct wire_writer *w, const struct ftrace_event_type *
     return true;
 }
 
-// Events that print no KEY=VALUE, or not always.
+// Events that never or not always print KEY=VALUE.
 static const struct {
     const char *event;
     bool (*write)(struct wire_writer *w, const struct ftrace_event_type *type, struct span args,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of one processor that follow each other share a bundle. Times have microseconds only, so
-// bundles say that the order of lines counts where times are equal. What a line says about its
-// thread is a packet of its own before the bundle, if it is new.
+// Consecutive lines of one processor share a bundle. Times have only microseconds, so a bundle
+// states that the order of lines counts if times are equal. A new fact about the thread of a line
+// becomes a separate packet before the bundle.
 #include "converter/translate/ftrace_lines.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static void bundle_open(struct ftrace_lines *lines, uint32_t cpu, bool lost)
     lines->is_open = true;
 }
 
-// Writes what the line says about its thread, unless that is known.
+// Writes the facts about the thread of the line, unless they are known.
 static int task_note(struct ftrace_lines *lines, const struct ftrace_line *line)
 {
     bool has_name = line->task.at < line->task.end && !text_is(line->task, "<...>");
@@ -89,7 +89,7 @@ static int task_note(struct ftrace_lines *lines, const struct ftrace_line *line)
     return 0;
 }
 
-// The tid may mean another thread after an event that ends or begins one.
+// Forgets a thread that an event ends or begins: afterwards, its tid may mean another thread.
 static void task_forget(struct ftrace_lines *lines, const struct ftrace_line *line)
 {
     static const char *const events[] = {"sched_process_exit", "sched_process_free",
@@ -107,7 +107,7 @@ static void task_forget(struct ftrace_lines *lines, const struct ftrace_line *li
 static void print_write(struct wire_writer *w, struct span args)
 {
     static const struct text prefix = TEXT("tracing_mark_write:");
-    if (text_starts_with((struct text){args.at, text_size(args)}, prefix)) { // of trace-cmd
+    if (text_starts_with((struct text){args.at, text_size(args)}, prefix)) { // from trace-cmd
         args = text_trim_start((struct span){args.at + prefix.size, args.end});
     }
     size_t print = wire_begin(w, PB_FtraceEvent_print);
@@ -137,7 +137,7 @@ static int event_write(struct ftrace_lines *lines, const struct ftrace_line *lin
     return r;
 }
 
-// `CPU:N [LOST M EVENTS]`
+// Reads the line `CPU:N [LOST M EVENTS]`. Returns false for any other line.
 static bool loss_read(struct ftrace_lines *lines, struct span line)
 {
     struct span word = word_take(&line);
@@ -152,7 +152,7 @@ static bool loss_read(struct ftrace_lines *lines, struct span line)
     return true;
 }
 
-// Returns whether the line is a remark, which says nothing about the events.
+// Returns whether the line is a remark, which has no information about events.
 static bool is_remark(struct span line)
 {
     static const struct text starts[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of ftrace text become packets.
+// Converts lines of ftrace text into packets.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,7 @@ struct ftrace_lines {
     struct translation *to; // borrowed
     struct ftrace_symbols symbols;
     size_t n_symbols_written;
-    struct map64 tasks; // tid -> hash of what is known of the thread
+    struct map64 tasks; // tid -> hash of the known facts about the thread
     struct wire_writer *w;
     size_t bundle; // mark of the open bundle
     bool is_open;
@@ -30,6 +30,6 @@ void ftrace_lines_begin(struct ftrace_lines *lines, struct translation *to);
 // counted. Returns 0 or a negative errno with text.
 int ftrace_lines_take(struct ftrace_lines *lines, uint64_t number, struct span line);
 
-// Writes the open bundle, notes lines that were left out, and releases the memory.
-// `place` ("": the file) follows the number of a line in the message.
+// Writes the open bundle, reports lines that were left out, and releases the memory. `place` ("":
+// the file) follows the number of a line in the message.
 void ftrace_lines_end(struct ftrace_lines *lines, const char *place);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ftrace text: what tracefs, trace-cmd and atrace print, and web pages of systrace, which contain
-// such text and lists of processes.
+// ftrace text: the output of tracefs, trace-cmd and atrace, and web pages of systrace, which
+// contain such text and lists of processes.
 #include <errno.h>
 #include <stdlib.h>
 #include <zlib.h>
@@ -16,14 +16,14 @@
 #include "protos/fields.h"
 
 #define INFLATED_CHUNK 65536u
-#define START_LINES    4096 // among which `TRACE:` may stand
-#define DUMP_COLUMN    9    // of the command line in a long list of processes
+#define START_LINES    4096 // first lines, which are searched for `TRACE:`
+#define DUMP_COLUMN    9    // column of the command line in a long list of processes
 
 enum section {
     SECTION_TRACE,
-    SECTION_PAGE,    // of a web page: before a script with data
-    SECTION_SCRIPT,  // at the start of the data
-    SECTION_LIST,    // of processes
+    SECTION_PAGE,    // a web page, before a script with data
+    SECTION_SCRIPT,  // the start of the data
+    SECTION_LIST,    // a list of processes
     SECTION_THREADS, // a list of threads
     SECTION_OTHER,   // data that is not read
     SECTION_END,
@@ -37,7 +37,7 @@ struct ftrace_text {
     struct spill inflated; // text that was compressed
 };
 
-// A line of `ps`: USER PID PPID ... NAME COMMAND, or USER PID TID COMMAND.
+// Reads a line of `ps`: USER PID PPID ... NAME COMMAND, or USER PID TID COMMAND.
 static void list_line(struct ftrace_text *text, struct span line)
 {
     bool is_list = text->section == SECTION_LIST;
@@ -101,7 +101,7 @@ static int page_line(struct ftrace_text *text, uint64_t number, struct span line
     return 0;
 }
 
-// Skips what atrace prints before the trace. Returns true if there was such text.
+// Skips the text that atrace prints before the trace. Returns true if there was such text.
 static bool start_skip(struct lines *lines)
 {
     struct lines at = *lines;
@@ -114,7 +114,7 @@ static bool start_skip(struct lines *lines)
     return false;
 }
 
-// Inflates what `atrace -z` writes. The text before damage is kept.
+// Inflates the output of `atrace -z`. Keeps the text before damage.
 static int text_inflate(struct ftrace_text *text, struct lines *lines)
 {
     struct translation *to = text->to;
@@ -161,7 +161,8 @@ static bool is_compressed(const struct lines *lines)
            memchr(second_bytes, (uint8_t)lines->at[1], sizeof(second_bytes));
 }
 
-// The idle thread is called <idle>, so a bracket alone does not make a web page.
+// Returns whether the text is a web page. The idle thread is called <idle>, so a bracket alone is
+// not enough.
 static bool is_page(struct lines lines)
 {
     struct span line;

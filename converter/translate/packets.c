@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finished packets gather in one block. The packet that is being written stands after them, with
-// room in front for its tag and size.
+// Finished packets gather in one block. The packet that is being written follows, after room for
+// its tag and size.
 #include "converter/translate/packets.h"
 
 #include <errno.h>

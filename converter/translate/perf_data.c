@@ -2,14 +2,14 @@
 //
 // perf.data: each sample, mapping and name of a thread becomes a packet.
 //
-// perf writes the mappings of processes that were running before it without a time. Such a mapping
-// holds from the first time that is known up to its place. Without a later record that has a time,
-// the mapping is left out. Names of threads come last among the records of the same time, so that
-// the last name of a thread counts. Both follow Perfetto.
+// perf writes the mappings of processes that ran before perf started, without a time. Such a
+// mapping gets the lowest time among the records up to the next record with a time. If no such
+// record follows, the mapping is left out. Names of threads come last among the records of the same
+// time, so that the last name of a thread counts. Perfetto has both rules, too.
 //
-// Up to three walks read the records, so that none of them is kept in memory. The first inflates
-// compressed records into a file beside the database. The second turns all records but names into
-// packets, the third the names. perf_record.c reads a single record.
+// Up to three walks read the records, so no record stays in memory. The first inflates compressed
+// records into a file beside the database. The second converts all records but names into packets,
+// and the third converts the names. perf_record.c reads a single record.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,14 @@
 #define TIMEBASE_LIMIT  (UINT64_C(1) << 62) // simpleperf's period of counted events
 #define INFLATED_CHUNK  ((size_t)128 << 10)
 #define EVENT_TEXTS_MAX ((size_t)64 << 20) // bytes of a text in the packets of all events
-#define EVENT_TEXT_MAX  ((size_t)1 << 20)  // the same, of one event
+#define EVENT_TEXT_MAX  ((size_t)1 << 20)  // bytes of a text in the packet of one event
 
 struct perf_data {
     struct translation *to;
     struct perf_file file;
     struct spill inflated;
     const uint8_t *pending; // the first record whose time is not known yet; NULL: none
-    int64_t min_ts;         // INT64_MAX: none yet
+    int64_t min_ts;         // INT64_MAX: no time yet
     uint64_t unknown[RECORD_TYPES], skipped[RECORD_TYPES];
     uint64_t n_lost;
 };
@@ -44,8 +44,8 @@ static void count(uint64_t *counts, uint32_t type)
     counts[type < RECORD_TYPES ? type : RECORD_TYPES - 1]++;
 }
 
-// The addresses of the call chain, then the runs of user and kernel frames. Marks in the chain tell
-// the mode of the frames after them.
+// Writes the addresses of the call chain, then the runs of user and kernel frames. Marks in the
+// chain give the mode of the frames after them.
 static void chain_write(struct wire_writer *w, const struct perf_sample *sample, unsigned mode,
                         bool has_ip)
 {
@@ -88,8 +88,8 @@ static void chain_write(struct wire_writer *w, const struct perf_sample *sample,
     wire_end(w, runs);
 }
 
-// Returns false if a counter belongs to no event of the file, or if the sample stands for an
-// unknown number of events.
+// Writes the counters of a sample. Returns false if a counter belongs to no event of the file, or
+// if the sample stands for an unknown number of events.
 static bool counters_write(struct wire_writer *w, const struct perf_data *data,
                            const struct perf_record *record, const struct perf_sample *sample)
 {
@@ -242,7 +242,7 @@ static void record_write(struct perf_data *data, const struct perf_record *recor
         count(data->skipped, record->type);
 }
 
-// Returns whether records of this type describe other records. They make no rows.
+// Returns whether records of this type describe other records. Such records make no rows.
 static bool is_about_records(uint32_t type)
 {
     switch (type) {
@@ -349,8 +349,8 @@ static const char *timebase_unit(const struct perf_event_attr *attr)
     }
 }
 
-// A file has a text once, and the packet of each event repeats the text. Cuts a text off where all
-// packets together would be too large.
+// Cuts a text so that all packets together are not too large: a file has the text once, but the
+// packet of each event repeats it.
 static struct text event_text(const struct perf_data *data, struct text text)
 {
     size_t max = EVENT_TEXTS_MAX / data->file.events.n;
@@ -394,7 +394,7 @@ static void events_write(const struct perf_data *data)
     packets_end(packets);
 }
 
-// Files with symbols become packets as they are.
+// Writes files with symbols as packets, without a change.
 static int symbol_files_write(struct perf_data *data)
 {
     struct perf_bytes files = data->file.symbol_files;
@@ -437,7 +437,7 @@ static void problems_write(const struct perf_data *data)
     packets_end(packets);
 }
 
-// A stream has its events, features and build ids in records, and their order is free.
+// Reads the events, features and build ids of a stream, which are in records in any order.
 static void stream_read(struct perf_data *data)
 {
     enum { HEADER_SIZE = sizeof(struct perf_event_header) };
@@ -464,7 +464,8 @@ static void stream_read(struct perf_data *data)
 }
 
 #ifdef HAVE_ZSTD
-// Inflates a record into data->inflated. Its data goes on from the record before.
+// Inflates a record into data->inflated. The data of a record continues the data of the record
+// before.
 static int record_inflate(struct perf_data *data, ZSTD_DStream *stream,
                           const struct perf_record *record, uint8_t *chunk)
 {
@@ -496,7 +497,7 @@ static int record_inflate(struct perf_data *data, ZSTD_DStream *stream,
     return r < 0 ? r : ZSTD_isError(code) ? -EBADMSG : 0;
 }
 
-// Replaces the records by those that were compressed and those between them.
+// Replaces the compressed records by their content. Keeps the records between them.
 static int records_inflate(struct perf_data *data)
 {
     CLEANUP(freep) uint8_t *chunk = malloc(INFLATED_CHUNK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All numbers are in the byte order of the recording machine; only little-endian files are read. A
-// struct perf_event_attr may be shorter or longer than the one that this was compiled with.
+// struct perf_event_attr of the file may be shorter or longer than the struct of this build.
 #include "converter/translate/perf_file.h"
 
 #include <stdlib.h>
@@ -79,7 +79,7 @@ struct text perf_text_take(struct perf_bytes *bytes)
     return text;
 }
 
-// A text after its size, padded with zeros.
+// Reads a size, then a text that is padded with zeros.
 static struct text sized_text_take(struct perf_bytes *bytes)
 {
     uint32_t size = perf_u32(bytes);
@@ -116,7 +116,7 @@ void perf_event_add(struct perf_file *file, struct perf_bytes attr, struct perf_
     }
     memcpy(&event.attr, attr.at, size < sizeof(event.attr) ? size : sizeof(event.attr));
     file->failed |= perf_event_vec_push(&file->events, event) < 0;
-    // Many events may name the same bytes as their ids.
+    // The number of ids is limited, because many events may refer to the same bytes as their ids.
     for (; perf_bytes_left(&ids) >= sizeof(uint64_t) && file->n_ids_read < IDS_MAX && !file->failed;
          file->n_ids_read++) {
         bool is_new;
@@ -180,7 +180,8 @@ static void cmdline_read(struct perf_file *file, struct perf_bytes bytes)
     file->cmdline = strbuf_steal(&text);
 }
 
-// Old versions of perf, and simpleperf, write no size. Build ids have 8, 16 or 20 bytes.
+// Returns the size of a build id without a size, as old versions of perf and simpleperf write: 8,
+// 16 or 20 bytes.
 static uint8_t build_id_size(const uint8_t *id)
 {
     size_t n = BUILD_ID_MAX;
@@ -189,7 +190,7 @@ static uint8_t build_id_size(const uint8_t *id)
     return n > 16 ? 20 : n > 8 ? 16 : 8;
 }
 
-// The key of a path for a process. Returns its size; 0: the path is too long.
+// Makes the key of a path for a process. Returns its size, or 0 if the path is too long.
 static size_t build_key(char *key, uint32_t pid, struct text path)
 {
     if (path.size > PATH_KEY_MAX)
@@ -261,7 +262,7 @@ static void name_set(struct perf_file *file, uint64_t type, uint64_t config, str
     }
 }
 
-// A line NAME,TYPE,CONFIG for each event. A zero ends the text.
+// Reads a line NAME,TYPE,CONFIG for each event. A zero byte ends the text.
 static void simpleperf_names_read(struct perf_file *file, struct text lines)
 {
     const char *at = lines.at, *end = lines.at + lines.size;
@@ -280,7 +281,7 @@ static void simpleperf_names_read(struct perf_file *file, struct text lines)
         damaged(file, "its events have too many names");
 }
 
-// Pairs of texts, a name and its value
+// Reads pairs of texts: a name and its value.
 static void simpleperf_info_read(struct perf_file *file, struct perf_bytes bytes)
 {
     file->is_simpleperf = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The head and the features of a perf.data file: what its records mean.
+// The head and the features of a perf.data file, which give its records a meaning.
 #pragma once
 
 #include <linux/perf_event.h>
@@ -16,7 +16,7 @@
 #define PERF_FORMAT_LOST (1U << 4)
 #endif
 
-// Bytes that are read from the front. `failed`: something was read beyond the end.
+// Bytes that are read from the front. `failed`: a read went beyond the end.
 struct perf_bytes {
     const uint8_t *at, *end;
     bool failed;
@@ -27,15 +27,15 @@ static inline size_t perf_bytes_left(const struct perf_bytes *bytes)
     return (size_t)(bytes->end - bytes->at);
 }
 
-// Copies `size` bytes; zeros if there are fewer.
+// Copies `size` bytes. Missing bytes at the end are zeros.
 void perf_bytes_take(struct perf_bytes *bytes, void *ret, size_t size);
 void perf_bytes_skip(struct perf_bytes *bytes, size_t size);
 uint64_t perf_u64(struct perf_bytes *bytes);
 uint32_t perf_u32(struct perf_bytes *bytes);
-// A text up to its zero, or to the end.
+// Reads a text up to its zero byte, or to the end.
 struct text perf_text_take(struct perf_bytes *bytes);
 
-// An event by which samples are taken or that is read with them.
+// An event that triggers samples, or that samples read.
 struct perf_event {
     struct perf_event_attr attr;
     struct text name; // borrowed from the file; empty: not known
@@ -52,7 +52,7 @@ struct perf_file {
     const uint8_t *start, *end;     // borrowed: the file
     const uint8_t *data, *data_end; // borrowed: its records
     bool is_cut;                    // the records end beyond the file
-    bool is_stream;                 // written to a pipe: all stands in records
+    bool is_stream;                 // written to a pipe: the records also have the features
     bool is_simpleperf;
     struct perf_event_vec events;
     struct map64 event_of_id;  // id -> index in events
@@ -65,15 +65,15 @@ struct perf_file {
     struct text os_release;         // borrowed
     uint8_t skipped[256];           // features that are not read
     bool failed;                    // memory ran out
-    const char *damage;             // static: what is wrong with the file; NULL: nothing
+    const char *damage;             // static; the damage of the file; NULL: no damage
 };
 
-// Reads the file's head and features. Anything that is wrong is in file->damage; what could be read
-// is there.
+// Reads the file's head and features. file->damage describes damage. The parts that could be read
+// are kept.
 void perf_file_read(struct perf_file *file, const uint8_t *bytes, size_t size);
 void perf_file_done(struct perf_file *file);
 
-// Adds an event with its ids. Used for streams, too.
+// Adds an event with its ids.
 void perf_event_add(struct perf_file *file, struct perf_bytes attr, struct perf_bytes ids);
 
 // Reads a feature.

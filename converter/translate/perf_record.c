@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The layout of a record depends on the attributes of its event. Samples begin with the values that
-// the attributes ask for; other records end with them. The event must therefore be found first, by
-// an id whose place is the same for all events of a file.
+// the attributes request; other records end with these values. The event must therefore be found
+// first, by an id whose place is the same for all events of a file.
 #include "converter/translate/perf_record.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static unsigned bits_in(uint64_t bits)
     return (unsigned)__builtin_popcountll(bits);
 }
 
-// Reads the number that stands `n` numbers after the start, or before the end.
+// Reads the number that is `n` numbers after the start, or before the end.
 static bool number_at(struct perf_bytes body, bool from_end, unsigned n, uint64_t *ret)
 {
     size_t offset = (size_t)n * sizeof(uint64_t), left = perf_bytes_left(&body);
@@ -49,7 +49,7 @@ static bool number_at(struct perf_bytes body, bool from_end, unsigned n, uint64_
     return !body.failed;
 }
 
-// Reads the id of the event that a record belongs to. False: the record has no id.
+// Reads the id of the event that a record belongs to. Returns false if the record has no id.
 static bool event_id(const struct perf_event_attr *attr, const struct perf_record *record,
                      uint64_t *ret)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of a perf.data file: each is read with the attributes of its event.
+// Records of a perf.data file. The attributes of its event give the layout of a record.
 #pragma once
 
 #include "converter/translate/perf_file.h"
 
-// Records that perf itself adds; linux/perf_event.h does not have them.
+// Records that perf itself adds. linux/perf_event.h lacks these records.
 enum {
     PERF_TOOL_FIRST = 64,
     PERF_TOOL_ATTR = 64,
@@ -19,7 +19,7 @@ enum {
     PERF_TOOL_COMPRESSED2 = 83,
 };
 
-// The mode of a processor, as ForeignSample.cpu_mode has it.
+// The mode of a processor, in the numbers of ForeignSample.cpu_mode.
 enum {
     PERF_MODE_UNKNOWN = 0,
     PERF_MODE_KERNEL = 1,
@@ -29,13 +29,13 @@ enum {
     PERF_MODE_GUEST_USER = 5,
 };
 
-#define PERF_COUNTERS_MAX 32 // of a sample; further ones are left out
+#define PERF_COUNTERS_MAX 32 // of a sample; further counters are left out
 
 struct perf_record {
     uint32_t type;
     uint16_t misc;
     struct perf_bytes body;         // borrowed from the file
-    const struct perf_event *event; // borrowed; NULL: a record of the tool
+    const struct perf_event *event; // borrowed; NULL: perf itself added the record
     size_t event_index;
     bool has_ts;
     int64_t ts;
@@ -55,14 +55,15 @@ struct perf_sample {
     uint64_t n_chain;
 };
 
-// Takes the next record off *at. Returns 1, 0 at the end, -1 if the data breaks or ends there. The
-// record has neither its event nor its time yet.
+// Reads the next record at *at and moves *at past it. Returns 1; 0 at the end; or -1 if the record
+// is damaged or cut. Event and time of the record are not read.
 int perf_record_next(const uint8_t **at, const uint8_t *end, struct perf_record *ret);
 
 // Finds the event of a record. Returns false if the record's id belongs to no event.
 bool perf_record_find_event(const struct perf_file *file, struct perf_record *record);
 
-// Reads the time of a record whose event is found. record->has_ts is false if there is none.
+// Reads the time of a record whose event is found. record->has_ts is false if the record has no
+// time.
 void perf_record_read_time(struct perf_record *record);
 
 // Returns the mode in which the record was written.

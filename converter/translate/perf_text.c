@@ -51,7 +51,7 @@ static void frame_write(struct perf_text *text, struct span function, struct spa
     text->n_frames++;
 }
 
-// perf pads the comm, and simpleperf has tabs: words are separated by one blank.
+// Writes a comm with one blank between words: perf pads the comm, and simpleperf has tabs.
 static void comm_write(struct perf_text *text, struct span comm)
 {
     strbuf_clear(&text->comm);
@@ -79,7 +79,7 @@ static void sample_open(struct perf_text *text, const struct perf_line *line)
     if (line->has_pid)
         wire_uint(w, PB_ForeignSample_pid, line->pid);
     comm_write(text, line->comm);
-    // Without call chains, the frame stands on the same line: `EVENT: ADDRESS FUNCTION (FILE)`.
+    // Without call chains, the frame is on the same line: `EVENT: ADDRESS FUNCTION (FILE)`.
     const char *at = line->rest.end;
     while (at > line->rest.at && !(at[-1] == ':' && at < line->rest.end && is_blank(*at)))
         at--;

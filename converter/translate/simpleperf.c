@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // simpleperf's report as protobuf: a signature, a version, then records, each after its size. A
-// size of 0 ends the file. Records become packets as they are; only their time is read here. A
-// thread's record has no time, and takes that of the sample or switch before it.
+// size of 0 ends the file. Records become packets without a change. Only their time is read here. A
+// thread's record has no time, and gets the time of the sample or switch before it.
 #include <endian.h>
 #include <inttypes.h>
 #include <string.h>

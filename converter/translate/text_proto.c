@@ -3,10 +3,10 @@
 // A trace as text, in the protobuf text format: `packet { ... }` for each packet. The text is read
 // with the schema of the converter, and packets are written one by one.
 //
-// Nested messages stand on a stack of a fixed depth. A packet that does not fit into the buffer is
-// read again into a larger buffer. A packet with wrong syntax is left out, and reading goes on at
-// the next line that begins with `packet`. A wrong value, or a field that the schema lacks, costs
-// only the field.
+// Nested messages are on a stack of a fixed depth. A packet that does not fit into the buffer is
+// read again into a larger buffer. A packet with wrong syntax is left out, and reading continues at
+// the next line that begins with `packet`. For a wrong value, or a field that the schema lacks,
+// only the field is left out.
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -56,7 +56,8 @@ struct text_proto {
     size_t buffer_size;
     struct wire_writer out;
     struct strbuf string;
-    // The line of an address is counted from the last address on.
+    // `line` is the line of the address `counted`. The lines of later addresses are counted from
+    // there.
     const char *counted;
     size_t line;
     uint64_t n_unknown, n_wrong, n_packets_wrong;
@@ -92,7 +93,7 @@ __attribute__((format(printf, 4, 5))) static void tell(struct text_proto *text, 
 #define TELL_SYNTAX(text, ...)                                                                     \
     tell(text, (text)->first_syntax, sizeof((text)->first_syntax), __VA_ARGS__)
 
-// The names are in the order of strcmp().
+// Compares a word and a name in the order of strcmp(), which is the order of the names.
 static int name_compare(struct text word, const char *name)
 {
     int order = strncmp(word.at, name, word.size);
@@ -147,7 +148,7 @@ static int token_wrong(struct text_proto *text, const char *expected)
     return -EINVAL;
 }
 
-// `packet` at the start of a line: the packet before is not closed.
+// Returns whether `packet` is at the start of a line: then the packet before is not closed.
 static bool is_next_packet(const struct text_proto *text)
 {
     const char *at = text->lexer.token.start;
@@ -169,7 +170,7 @@ static struct wanted field_named(struct text_proto *text, const struct level *le
     return (struct wanted){0};
 }
 
-// `[package.Scope.name]`: an extension, of which the schema knows the name after the package.
+// Reads `[package.Scope.name]`, an extension. The schema has the name after the package.
 static int extension_read(struct text_proto *text, const struct level *level, struct wanted *ret)
 {
     const struct text package = TEXT("perfetto.protos.");
@@ -217,7 +218,7 @@ static int value_wrong(struct text_proto *text, const char *expected)
     return 0;
 }
 
-// One or more strings, one after the other
+// Reads one or more adjacent strings.
 static int string_read(struct text_proto *text, const struct wanted *field)
 {
     int r = 0;
@@ -296,7 +297,7 @@ static void real_write(struct text_proto *text, const struct wanted *field, doub
         wire_fixed32(&text->out, field->number, bits);
 }
 
-// A number without a type: protoc prints fixed numbers with all their hexadecimal digits.
+// Writes a number without a type: protoc prints fixed numbers with all hexadecimal digits.
 static void raw_write(struct text_proto *text, const struct wanted *field, struct whole whole)
 {
     struct text word = token_text(text);
@@ -422,7 +423,7 @@ static int value_read(struct text_proto *text, struct wanted field)
     return scalar_read(text, &field);
 }
 
-// The end of the innermost message
+// Ends the innermost message.
 static int message_close(struct text_proto *text)
 {
     const struct level *level = &text->levels[--text->depth];
@@ -431,7 +432,7 @@ static int message_close(struct text_proto *text)
     return next(text);
 }
 
-// The next step inside of the innermost message: a field, an element of a list, or an end.
+// Reads the next part of the innermost message: a field, an element of a list, or an end.
 static int step(struct text_proto *text)
 {
     struct level *level = &text->levels[text->depth - 1];
@@ -488,7 +489,7 @@ static int buffer_grow(struct text_proto *text)
     return 0;
 }
 
-// Reads the packet at `{`. -EINVAL: its syntax is wrong.
+// Reads the packet at `{`. Returns -EINVAL if its syntax is wrong.
 static int packet_read(struct text_proto *text)
 {
     const struct pbtext_lexer start = text->lexer;
@@ -509,8 +510,8 @@ static int packet_read(struct text_proto *text)
     }
 }
 
-// Finds the next line after `from` that begins with `packet`. A packet that is read ends there,
-// too, so that no text is read more than twice.
+// Finds the next line after `from` that begins with `packet`. The reader of a packet also stops at
+// such a line, so no text is read more than twice.
 static bool packet_seek(struct text_proto *text, const char *from)
 {
     const struct text word = TEXT("\npacket");
@@ -567,7 +568,7 @@ static int packets_read(struct text_proto *text)
     return r;
 }
 
-// Says what is left out, and writes the numbers into the trace.
+// Reports the parts that were left out, and writes their numbers into the trace.
 static void problems_tell(struct text_proto *text)
 {
     struct translation *translation = text->translation;

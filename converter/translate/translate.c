@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See translate.h.
+// The work that all translators share.
 #include "converter/translate/translate.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The translators, a row each, by the kind of their files (converter/input/kinds.c).
+// The list of translators: a row for each kind of files (converter/input/kinds.c).
 #include "common/elements.h"
 #include "converter/translate/translate.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The index on track and time leads to first and last values, so the cost does not depend on the
-// length of the trace.
+// An index on track and time finds first and last values, so the cost does not depend on the length
+// of the trace.
 #include "converter/verdict/counter_values.h"
 
 #include "common/cleanup.h"

@@ -13,7 +13,7 @@ struct counter_range {
 // Returns the first and last values of the counters of `type` whose names match `glob`.
 struct counter_range counters_range(struct subject *subject, const char *type, const char *glob);
 
-// Returns the growth of vmstat counters; 0 if they fell or are missing.
+// Returns the growth of vmstat counters, or 0 if the counters fell or are missing.
 int64_t vmstat_growth(struct subject *subject, const char *glob);
 
 struct counter_low {

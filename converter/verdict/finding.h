@@ -8,15 +8,15 @@
 
 #include "common/vec.h"
 
-// In the order of the sentences within one severity.
+// Findings of one severity are in the order of these kinds.
 enum verdict_kind {
     VERDICT_KILL,     // a process was killed because memory ran out
     VERDICT_LOSS,     // data that the trace lacks
-    VERDICT_PRESSURE, // when memory was short
+    VERDICT_PRESSURE, // the times in which memory was short
     VERDICT_STALL,    // the process that waited for memory
     VERDICT_GROWTH,   // the process that grew
     VERDICT_RETURN,   // evicted memory that came back
-    VERDICT_QUIET,    // no memory pressure, as far as the trace can tell
+    VERDICT_QUIET,    // the trace shows no memory pressure
 };
 
 enum verdict_severity { VERDICT_CRITICAL, VERDICT_WARNING, VERDICT_NOTICE, VERDICT_INFO };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that grew. Growth is growth of anonymous memory in RAM, which only the process can
-// free. If no process grew enough by these counters, the heap of a profiled process counts.
+// The process that grew. The rule counts anonymous memory in RAM, which only the process can free.
+// If no process grew enough by these counters, the rule uses the heap of a profiled process.
 //
 // A trace may have millions of readings. A process with many readings is therefore sampled through
 // the index on track and time, and only the process that grew most is read in full. The sentence
-// names two readings, so it is true whatever the other readings are.
+// names two readings, so it is true for any values of the other readings.
 #include "converter/verdict/rules.h"
 
 #include "common/cleanup.h"
@@ -66,7 +66,7 @@ static void places_look(struct growth *growth, struct subject *subject, sqlite3_
     }
 }
 
-// Reads all readings. False: the readings are more than `max`, and *growth is unchanged.
+// Reads all readings. Returns false, with *growth unchanged, if there are more than `max` readings.
 static bool readings_look(struct growth *growth, struct subject *subject, int64_t max)
 {
     CLEANUP(subject_end)
@@ -131,7 +131,8 @@ static void growth_tell(struct subject *subject, const struct growth *most,
                   most->high.ts - most->low.ts, &text, query);
 }
 
-// Each dump of a heap profile has the difference to the dump before it.
+// Adds a finding about heap profiles. Each dump of a heap profile has the difference from the dump
+// before.
 static bool heaps_tell(struct subject *subject)
 {
     CLEANUP(subject_end)

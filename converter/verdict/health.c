@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics are many, and each is a detail of the recorder or of an importer. A user needs to
-// know which answers are wrong now, and what to do. Therefore one line groups several statistics. A
-// statistic that the table below lacks gets a line because of its severity.
+// There are many statistics, and each is a detail of the recorder or of an importer. A user needs
+// to know the wrong answers, and a remedy. Therefore one line groups several statistics. A
+// statistic that the table below lacks gets a line if its severity demands a line.
 //
-// Nobody reads a line that comes with every trace. Statistics of sound recordings are left out:
+// Users ignore a line that every trace has. Therefore statistics of sound recordings are left out:
 // packets that a ring buffer overwrote, and lines of trace_marker in an unknown format.
 #include "converter/verdict/health.h"
 
@@ -22,7 +22,8 @@
 #define NAMED_MAX 3
 #define NAME_SIZE 64 // an untrusted database may have any name here
 
-// The first matching row counts. A row with `any_severity` also matches the severity info.
+// Meanings of statistics. The first matching row counts. A row with `any_severity` also matches the
+// severity info.
 static const struct stat_meaning {
     const char *glob;
     enum health_kind kind;
@@ -45,7 +46,7 @@ static const struct stat_meaning {
     {"traced_buf_abi_violations", HEALTH_PACKETS, true},
     {"previous_packet_dropped", HEALTH_PACKETS, true},
     {"traced_buf_sequence_packet_loss", N_HEALTH, true}, // previous_packet_dropped counts all
-    {"traced_buf_data_loss_*", N_HEALTH, true},          // the same, by cause
+    {"traced_buf_data_loss_*", N_HEALTH, true},          // parts of that number, by cause
     {"traced_buf_incremental_sequences_dropped", HEALTH_PACKETS, true},
     {"traced_final_flush_failed", HEALTH_END, true},
     {"traced_flushes_failed", HEALTH_END, true},
@@ -60,8 +61,8 @@ static const struct stat_meaning {
 
 struct tally {
     int64_t n;           // rows of stats, for example one for each processor
-    int64_t sum;         // of their values
-    struct strbuf names; // "name (12), other (1)", of the first few
+    int64_t sum;         // sum of their values
+    struct strbuf names; // "name (12), other (1)": the first NAMED_MAX names
     int64_t n_names;
 };
 
@@ -115,7 +116,8 @@ static void stat_take(struct health *health, const char *name, const char *sever
                     str_printable(printable, sizeof(printable), name, strlen(name)), value);
 }
 
-// A statistic without a trace counts for the first trace of the database.
+// Reads the statistics of the trace. A statistic without a trace counts for the first trace of the
+// database.
 static void stats_take(struct health *health)
 {
     CLEANUP(subject_end)
@@ -178,7 +180,7 @@ static void buffer_tell(struct health *health, struct strbuf *text)
     int64_t stopped, events = 0;
     int64_t others = health->tallies[HEALTH_BUFFER].sum - health->discarded;
     text_times(text, others > health->discarded ? others : health->discarded, "packet", "packets");
-    // mmtrace records the sums, by task, of the events that it could not keep.
+    // mmtrace records, for each task, the sums of events that it could not keep.
     if (subject_number(subject,
                        "SELECT sum(a.int_value) FROM _track p JOIN _track t ON t.parent_id = p.id "
                        "CROSS JOIN slice s ON s.track_id = t.id CROSS JOIN args a ON "
@@ -213,8 +215,8 @@ static void clock_tell(struct health *health, struct strbuf *text)
                 health->tallies[HEALTH_CLOCK].names.text);
 }
 
-// `tell` makes the text. Without `tell`, the text is `before`, and with an `after`, the names of
-// the statistics and `after`.
+// `tell` makes the text of a line. If `tell` is NULL, the text is `before`. If there is an `after`,
+// the names of the statistics and `after` follow.
 static const struct {
     void (*tell)(struct health *health, struct strbuf *text);
     const char *before, *after, *hint;

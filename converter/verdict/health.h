@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Health lines say in plain words what a trace lacks. They group the statistics of recording and
-// conversion (the table stats) by their meaning for the user of the database. A sound trace has no
-// health lines. A ring buffer that wrapped is not a loss.
+// Health lines describe in plain words the data that a trace lacks. They group the statistics of
+// recording and conversion (the table stats) by their meaning for the user of the database. A sound
+// trace has no health lines. A ring buffer that wrapped is not a loss.
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct health_line {
     enum health_kind kind;
     int64_t trace_id;
     char *what; // owned; "12 packets did not fit ...: the trace lacks ..."
-    char *hint; // owned; what to do
+    char *hint; // owned; the advice
 };
 VEC_DEFINE(health_line_vec, struct health_line);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spans are in order of time and never touch, so a new span meets a run of neighbours. A binary
-// search finds the end of the run, because a trace may have any number of spans.
+// The spans are in order of time and never touch, so a new span overlaps a run of neighbours. A
+// binary search finds the end of the run, because a trace may have any number of spans.
 #include "converter/verdict/intervals.h"
 
 // Returns the number of intervals that begin at or before `ts`.

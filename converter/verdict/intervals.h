@@ -14,8 +14,8 @@ struct interval {
 };
 VEC_DEFINE(intervals, struct interval);
 
-// Adds a span; spans that are at most `gap` apart become one. Cheap for spans that come nearly in
-// order of time. Returns 0 or -ENOMEM.
+// Adds a span. Spans that are at most `gap` apart are merged. The function is fast if spans come
+// nearly in order of time. Returns 0 or -ENOMEM.
 int intervals_add(struct intervals *intervals, int64_t ts, int64_t end, int64_t gap);
 
 // Returns true if one of the spans is at most `gap` away from the given span.

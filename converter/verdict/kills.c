@@ -2,7 +2,7 @@
 //
 // Processes that were killed because memory ran out: by the kernel (oom/mark_victim), by the old
 // low memory killer (lowmemory_kill), and by Android's lmkd (its marks in the trace). If only a
-// counter shows a kill, the sentence says so, and how to learn more.
+// counter shows a kill, the sentence has this fact and a hint for a better recording.
 #include <inttypes.h>
 
 #include "common/cleanup.h"
@@ -18,7 +18,7 @@ static const char query[] =
 static const char query_counter[] =
     "SELECT ts, dur, change FROM vmstat_rate WHERE name = 'oom_kill' AND change > 0";
 
-// Without kernel events, the slices that were made of the events count.
+// Without kernel events, the rule reads the slices that the conversion made from the events.
 static const char kills_sql[] =
     "WITH event AS (SELECT e.ts, e.utid, e.id, k.name FROM _arg_kind k CROSS JOIN _arg_set e "
     "ON e.kind_id = k.id WHERE k.name IN ('mark_victim', 'lowmemory_kill') AND e.ts IS NOT NULL "

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The losses of the trace as one sentence: the worst health line (health.h), and the number of
-// other lines. A ring buffer that wrapped is reported as information, because it explains the start
-// of the data.
+// other lines. A wrapped ring buffer is reported as information, because the wrap explains the
+// start of the data.
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 // Readings of counters are half a second apart; they count only if no event is near, or if the
 // trace has no events.
 //
-// kswapd alone is not a shortage: it works ahead, so that no task must wait. Compaction alone is a
-// lack of large blocks, not of memory. The sentence says which of the two it is.
+// kswapd alone is not a shortage: kswapd works ahead, so that no task must wait. Compaction alone
+// is a lack of large blocks, not of memory. The sentence names such a case.
 #include <sqlite3.h>
 
 #include "common/cleanup.h"
@@ -14,8 +14,8 @@
 #include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"
 
-#define STALL_SHARE 0.02 // of the time between two readings; less is noise of a healthy machine
-#define FALL_SHARE  0.9  // of the first reading; a smaller fall is not reported
+#define STALL_SHARE 0.02 // part of the time between two readings; less is noise
+#define FALL_SHARE  0.9  // part of the first reading; a fall to more than this is not reported
 #define NEAR_END    (500 * NSEC_PER_MSEC)
 
 static const char query[] =
@@ -26,9 +26,9 @@ static const char query_counters[] =
 
 struct pressure {
     const struct reclaim *reclaim;
-    struct intervals any;     // memory was short, or kswapd at work
-    struct intervals waits;   // a task waited, by counters
-    bool by_reclaim;          // vmstat counts reclaim, always of the whole machine
+    struct intervals any;     // times when memory was short, or kswapd worked
+    struct intervals waits;   // times when a task waited, by counters
+    bool by_reclaim;          // vmstat counted reclaim, always for the whole machine
     int64_t some_ns, full_ns; // stalls by PSI
     bool failed;
 };
@@ -176,7 +176,8 @@ static void stalls_add(struct strbuf *text, struct subject *subject,
     strbuf_add_str(text, " (PSI)");
 }
 
-// Counters are read periodically, so the readings next to the pressure count, too.
+// Adds the lowest free memory. Counters are read periodically, so the readings before and after the
+// pressure count, too.
 static void free_memory_add(struct strbuf *text, struct subject *subject,
                             const struct intervals *times, size_t *n)
 {
@@ -197,7 +198,8 @@ static void free_memory_add(struct strbuf *text, struct subject *subject,
               low.value * unit, low.ts);
 }
 
-// PSI alone does not distinguish a machine without memory from a memory cgroup at its limit.
+// Returns the beginning of the sentence. PSI alone does not distinguish a machine without memory
+// from a memory cgroup at its limit.
 static const char *begin_of(const struct pressure *pressure, bool waited, bool by_counters)
 {
     const struct reclaim *reclaim = pressure->reclaim;

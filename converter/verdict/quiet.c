@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sentence if nothing happened. It rules out only the pressure that the trace recorded. If the
-// trace recorded nothing about memory pressure, the sentence says so.
+// The sentence of a trace without findings. The sentence excludes only pressure that the trace
+// could show. If the trace recorded no data about memory pressure, the sentence states this.
 #include "common/cleanup.h"
 #include "converter/verdict/counter_values.h"
 #include "converter/verdict/rules.h"

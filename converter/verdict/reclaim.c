@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each kind of event is read through the index on kind and time, and the kinds are merged here.
-// Nothing is sorted, and no event of another kind is read. After a conversion without kernel events
-// (--no-ftrace), the slices of direct and memcg reclaim are read instead.
+// An index on kind and time gives the events of each kind in order, and the code here merges the
+// kinds. No sort is needed, and no event of another kind is read. After a conversion without kernel
+// events (--no-ftrace), the slices of direct and memcg reclaim are read instead.
 //
-// A missing end is not invented. A begin that is followed by another begin of the same thread is
-// dropped. The last begin of a thread lasts to the last event of reclaim, not to the end of the
-// trace, because events may end long before the trace (a full buffer). If the kernel overwrote
-// events, a begin may meet the end of another episode; then only the number of episodes is
-// reported.
+// The code does not invent a missing end. If another begin of the same thread follows a begin, the
+// first begin is dropped. The last begin of a thread lasts to the last event of reclaim, not to the
+// end of the trace, because events may end long before the trace (a full buffer). If the kernel
+// overwrote events, a begin may be paired with the end of another episode. Then only the number of
+// episodes is reported.
 #include "converter/verdict/reclaim.h"
 
 #include <stdlib.h>
@@ -140,7 +140,8 @@ static void span_take(struct reader *reader, enum work work, int64_t utid, int64
     out_of_memory(reader, intervals_add(&reclaim->kswapd, ts, end, 0));
 }
 
-// kswapd has an event for each wake-up, but an event for sleep only when all work is done.
+// Handles an event. kswapd has an event for each wake-up, but an event for sleep only when all work
+// is done.
 static void event_take(struct reader *reader, const struct stream *stream)
 {
     const struct event_name *name = stream->name;
@@ -206,7 +207,7 @@ static void stream_open(struct reader *reader, const struct event_name *name, in
     reader->reclaim->work[name->work].recorded |= stream->more;
 }
 
-// All events of a kind are of one trace: the trace of the first event.
+// Opens the streams. All events of a kind belong to the trace of the first event.
 static void streams_open(struct reader *reader)
 {
     CLEANUP(subject_end)
@@ -224,7 +225,7 @@ static void streams_open(struct reader *reader)
     }
 }
 
-// Returns the stream with the earliest event; NULL at the end.
+// Returns the stream with the earliest event, or NULL at the end.
 static struct stream *stream_first(struct reader *reader)
 {
     struct stream *first = NULL;
@@ -263,8 +264,8 @@ static void slices_read(struct reader *reader)
     }
 }
 
-// Reads the sums, by task, of the events that mmtrace could not keep. Their durations are unknown,
-// but memory was short all the time.
+// Reads, for each task, the sums of events that mmtrace could not keep. The single events are
+// unknown, but memory was short during the whole time of a sum.
 static void not_kept_read(struct reader *reader)
 {
     CLEANUP(subject_end)
@@ -289,7 +290,7 @@ static void not_kept_read(struct reader *reader)
     }
 }
 
-// Compaction next to reclaim belongs to a shortage. Other compaction was a demand for large blocks.
+// Adds compactions next to reclaim to the shortage. Other compaction was a demand for large blocks.
 static void compactions_take(struct reader *reader)
 {
     struct reclaim *reclaim = reader->reclaim;

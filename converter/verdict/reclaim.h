@@ -8,7 +8,7 @@
 #include "converter/verdict/intervals.h"
 #include "converter/verdict/subject.h"
 
-// Shorter pauses do not end a time in which memory was short.
+// Pauses up to this length do not end a time in which memory was short.
 #define PRESSURE_GAP NSEC_PER_SEC
 
 enum work { WORK_DIRECT, WORK_MEMCG, WORK_COMPACTION, WORK_KSWAPD, N_WORK };
@@ -40,10 +40,11 @@ struct reclaim {
     struct intervals compactions; // each compaction
     struct intervals kswapd;      // runs of kswapd, merged if they overlap
     int64_t last_ts;              // last event; 0: none
-    bool is_partial;              // events did not fit into a buffer: there were more
-    bool has_gaps;                // the kernel overwrote events: durations mean nothing
+    bool is_partial;              // events did not fit into a buffer: the trace lacks some
+    bool has_gaps;                // the kernel overwrote events: durations are not reliable
 };
 
-// Reads the reclaim of a trace. The caller passes all zeros. Failures are in subject->code.
+// Reads the reclaim of a trace. The caller passes *reclaim with all zeros. Failures are in
+// subject->code.
 void reclaim_read(struct reclaim *reclaim, struct subject *subject);
 void reclaim_done(struct reclaim *reclaim);

@@ -18,7 +18,7 @@ static double pages_size(const struct subject *subject, int64_t pages)
     return (double)pages * (double)subject->page_bytes;
 }
 
-// When pages were evicted, or evicted pages came back: from the first time to the last.
+// The first and the last time when pages were evicted, or evicted pages came back.
 struct moments {
     int64_t from, to;
 };
@@ -34,7 +34,7 @@ static void moments_take(void *userdata, int64_t ts, int64_t end, double change)
         moments->to = end;
 }
 
-// Adds the file of which most pages came back after their eviction.
+// Adds the file with most pages that came back after their eviction.
 static bool file_add(struct strbuf *text, struct subject *subject, struct moments *moments)
 {
     CLEANUP(subject_end)
@@ -67,7 +67,7 @@ void rule_return(struct subject *subject)
     CLEANUP(strbuf_done) struct strbuf text = {0};
     int64_t stolen =
         vmstat_growth(subject, "pgsteal_kswapd") + vmstat_growth(subject, "pgsteal_direct");
-    if (!stolen) // older kernels count by zone
+    if (!stolen) // older kernels have a counter for each zone
         stolen =
             vmstat_growth(subject, "pgsteal_kswapd_*") + vmstat_growth(subject, "pgsteal_direct_*");
     int64_t file = vmstat_growth(subject, "workingset_refault_file");

@@ -5,7 +5,7 @@
 #include "common/cleanup.h"
 #include "converter/verdict/rules.h"
 
-#define WORTH_TELLING NSEC_PER_MSEC // sum of all waits; less is not reported
+#define WORTH_TELLING NSEC_PER_MSEC // sum of all waits; shorter sums are not reported
 #define TROUBLE       (100 * NSEC_PER_MSEC)
 
 static const char query[] = "SELECT kind, pid, process_name, episodes, dur, max_dur "
@@ -25,7 +25,7 @@ static int64_t waits_of(const struct waiter *waiter)
     return n;
 }
 
-// The sentence for waits whose ends may be missing.
+// Adds the sentence for waits whose ends may be missing.
 static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
@@ -72,7 +72,7 @@ void rule_stall(struct subject *subject, const struct reclaim *reclaim)
         counts_tell(subject, reclaim);
         return;
     }
-    // A process may have asked for its compaction itself (vm.compact_memory).
+    // A process may have requested its compaction (vm.compact_memory).
     bool waited = most->n[WORK_DIRECT] || most->n[WORK_MEMCG];
     text_tell(&text, subject, "%T %s: %s%D in ", most->upid, most->utid,
               waited ? "waited most for memory" : "compacted memory most",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names come from untrusted traces: characters that are not printable are replaced here.
+// Names come from untrusted traces. This file replaces characters that are not printable.
 #include "converter/verdict/subject.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 #define NAME_SIZE 64
 
-// SQLite keeps the message of a failure only until its next call.
+// Copies the message of a failure, which SQLite keeps only until its next call.
 static void problem_note(struct subject *subject)
 {
     if (subject->code != SQLITE_OK)
@@ -177,7 +177,7 @@ void text_times(struct strbuf *text, int64_t n, const char *one, const char *man
     strbuf_addf(text, " %s", n == 1 ? one : many);
 }
 
-// A program is known by its name without the folder.
+// Returns the name of a program without its folder.
 static const char *base_name(const char *name)
 {
     const char *slash = *name == '/' ? strrchr(name, '/') : NULL;
@@ -195,7 +195,7 @@ static void name_add(struct strbuf *text, const char *name, const char *number, 
         strbuf_addf(text, "a task without a name (%s %" PRId64 ")", number, id);
 }
 
-// If the process has no name, the name of the thread counts.
+// If the process has no name, the text has the name of the thread.
 void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid)
 {
     CLEANUP(subject_end)

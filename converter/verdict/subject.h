@@ -11,7 +11,7 @@
 #include "converter/verdict/finding.h"
 
 #define TIME_MAX  (INT64_MAX / 2)
-#define NOT_KNOWN ((int64_t)-1) // instead of an upid or utid
+#define NOT_KNOWN ((int64_t)-1) // in place of an upid or utid that is not known
 
 // SQL: machines of the trace with the id ?1.
 #define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
@@ -23,7 +23,7 @@ struct subject {
     bool has_realtime;
     int64_t realtime_offset; // real time minus trace time
     int64_t page_bytes;
-    bool told_date;            // a wall-clock time was written with its date
+    bool told_date;            // the text has a wall-clock time with its date already
     struct finding_vec *found; // borrowed
     int code;                  // SQLite's code of the first failure
     char problem[160];         // SQLite's message of this failure
@@ -53,21 +53,21 @@ bool subject_number(struct subject *subject, const char *sql, int64_t *ret);
 // Returns true if the config of the trace asks for the kernel event GROUP/NAME.
 bool subject_was_to_record(struct subject *subject, const char *group, const char *name);
 
-// Reads a time from a column. A trace or a database may have any time; the result is within
+// Reads a time from a column. A trace or a database may have any time. The result is limited to
 // TIME_MAX, so that the difference of two times, or a time plus some seconds, cannot overflow.
 int64_t subject_time(sqlite3_stmt *row, int column);
 int64_t time_bounded(int64_t ts);
 // Returns a counter's value as a number within TIME_MAX; 0 for NaN.
 int64_t count_bounded(double value);
-// *sum += addend, at most INT64_MAX. Neither is negative.
+// Adds `addend` to *sum, at most up to INT64_MAX. Neither may be negative.
 void sum_add(int64_t *sum, int64_t addend);
 
 // Adds a finding and takes ownership of the text. `dur` < 0: the finding has no time.
 void subject_found(struct subject *subject, enum verdict_kind kind, enum verdict_severity severity,
                    int64_t ts, int64_t dur, struct strbuf *text, const char *query);
 
-// Adds "3.21 s (2026-11-22 14:03:12 UTC)", from the start of the trace; the date comes once in a
-// verdict.
+// Adds "3.21 s (2026-11-22 14:03:12 UTC)": the time from the start of the trace, and the wall-clock
+// time. Only the first such text of a verdict has the date.
 void text_time(struct strbuf *text, struct subject *subject, int64_t ts);
 // Adds "3.21 s", without the wall-clock time.
 void text_seconds(struct strbuf *text, const struct subject *subject, int64_t ts);
@@ -82,5 +82,5 @@ void text_times(struct strbuf *text, int64_t n, const char *one, const char *man
 //   %D  a duration (int64_t), %N a number (int64_t), %B bytes (double), %s a text
 void text_tell(struct strbuf *text, struct subject *subject, const char *format, ...);
 
-// Adds "dd (pid 74)": the process if it is known, else the thread. Negative: unknown.
+// Adds "dd (pid 74)": the process if it is known, else the thread. A negative id means unknown.
 void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each rule is a file of its own and does not depend on other rules. This file calls the rules for
-// each trace, and sorts their findings. A loss comes early, because the loss says how far the other
-// sentences can be believed.
+// Each rule is in a separate file and does not depend on other rules. This file calls the rules for
+// each trace, and sorts their findings. A loss comes early, because it limits the trust in the
+// other sentences.
 //
 // A rule may take some milliseconds for a trace of any size: it reads rows through an index, never
 // a whole table of events or counters.
@@ -73,8 +73,8 @@ static void findings_done(struct finding_vec *found, size_t from)
     found->n = from < found->n ? from : found->n;
 }
 
-// The database has the page size only if the size is not 4 KiB. If the trace has several machines,
-// the first machine counts.
+// Reads the page size of the trace's first machine. The database has the page size only if the size
+// is not 4 KiB.
 static void page_size_read(struct subject *subject)
 {
     int64_t bytes;
@@ -87,7 +87,7 @@ static void page_size_read(struct subject *subject)
         subject->page_bytes = bytes;
 }
 
-// Returns SQLite's code; `err` has the text of a failure.
+// Makes the verdict on a trace. Returns SQLite's code; `err` has the text of a failure.
 static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict *verdict,
                        struct err *err)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdict on a trace: at most five sentences from the tables of a converted database. They name
-// the killed process, the losses of the trace, the time in which memory was short, the process that
-// waited most, the process that grew most, and the evicted memory that came back. The table
-// `verdict` holds the same for SQL. All rules are in this folder: every verdict that the programs
-// show has these sentences.
+// The verdict on a trace: at most five sentences from the tables of a converted database. The
+// sentences name the killed process, the losses of the trace, the time in which memory was short,
+// the process that waited most, the process that grew most, and the evicted memory that came back.
+// The table `verdict` holds the sentences for SQL. All rules are in this folder: every verdict of
+// the programs has these sentences.
 #pragma once
 
 #include <stdbool.h>
@@ -19,7 +19,7 @@ struct sqlite3;
 
 #define VERDICT_LINES_MAX 5 // of each trace
 
-// A trace of the database, with its findings, the most important first.
+// The verdict on a trace of the database. The most important findings come first.
 struct verdict {
     int64_t trace_id;
     char *path; // owned; path of the trace
