@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Traces are not in order of time, so a conversion reads them back and forth, and all bytes must
-// stay accessible. A regular file is mapped. Pipes and compressed data are first written to an
+// A trace is not in order of time, so a conversion reads the trace back and forth, and all bytes
+// must stay accessible. A regular file is mapped. Pipes and compressed data are first written to an
 // unnamed file, which is then mapped.
 //
 // If a mapped file is truncated, an access to the missing pages kills the process. Finished traces

@@ -44,7 +44,7 @@ int input_open(const char *path, const struct input_needs *needs, struct err *er
 // Makes an input of bytes in memory, which are borrowed. Returns 0 or a negative errno with text.
 int input_from_memory(const void *bytes, size_t size, struct err *err, struct input **ret);
 
-// Makes an input of all bytes that `read` gives until it returns 0. A negative errno of `read`,
+// Makes an input of all bytes that `read` gives until `read` returns 0. A negative errno of `read`,
 // with text, is returned.
 int input_from_reader(const struct input_needs *needs,
                       ssize_t (*read)(void *source, void *buffer, size_t size, struct err *err),
