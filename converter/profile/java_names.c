@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A signature is read from left to right in one pass; the position NULL means an invalid signature.
-// The return type of a method is left out, because it does not distinguish methods.
+// The return type of a method is left out, because the return type does not distinguish methods.
 #include "converter/profile/java_names.h"
 
 #include <stdbool.h>
