@@ -90,8 +90,8 @@ int sequence_clear(struct sequences *sequences, struct sequence *sequence);
 // begun.
 bool sequences_is_valid(const struct sequences *sequences, uint32_t machine, uint32_t sequence_id);
 
-// Returns the losses of the sequence with this id, or NULL if the trace has no packet of it so far.
-// Valid until the next call of sequences_get().
+// Returns the losses of the sequence with this id, or NULL if the trace has no packet of the
+// sequence so far. Valid until the next call of sequences_get().
 const struct sequence_losses *sequences_losses(const struct sequences *sequences, uint32_t machine,
                                                uint32_t sequence_id);
 
