@@ -31,7 +31,7 @@ static const char *const of_machine[] = {
     "android_", "system_", "timezone_off_mins", "tracing_service_version", NULL,
 };
 
-// Facts that may have several values, although Perfetto calls them single.
+// Facts that may have several values, although Perfetto gives these facts a single value.
 static const char *const of_chrome[] = {"cr-", NULL};
 
 static bool has_prefix_of(const char *name, const char *const *list)

@@ -41,7 +41,7 @@ void metadata_set_int(struct metadata *metadata, const char *name, int64_t value
 void metadata_set_text(struct metadata *metadata, const char *name, struct text text);
 void metadata_add_int(struct metadata *metadata, const char *name, int64_t value);
 void metadata_add_text(struct metadata *metadata, const char *name, struct text text);
-// Marks a fact as made by the converter: the trace does not contain it.
+// Marks a fact as made by the converter: the trace does not contain the fact.
 void metadata_made(struct metadata *metadata, const char *name);
 
 bool metadata_get_int(const struct metadata *metadata, const char *name, int64_t *ret);
