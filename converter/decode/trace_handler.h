@@ -47,9 +47,9 @@ enum field_interest {
 
 // Problems in a trace that do not end the conversion.
 enum trace_problem {
-    PROBLEM_PACKET_DAMAGED,     // its fields cannot be read
-    PROBLEM_MESSAGE_DAMAGED,    // a message in the packet cannot be read to its end; see intact.h
-    PROBLEM_COMPRESSED_DAMAGED, // compressed packets cannot be inflated
+    PROBLEM_PACKET_DAMAGED,         // the fields of the packet cannot be read
+    PROBLEM_MESSAGE_DAMAGED,        // a message cannot be read to its end; see intact.h
+    PROBLEM_COMPRESSED_DAMAGED,     // compressed packets cannot be inflated
     PROBLEM_COMPRESSED_UNSUPPORTED, // zstd packets in a build without zstd
     PROBLEM_CLOCK_UNKNOWN,          // time stamp of a clock that no snapshot has
     PROBLEM_CLOCK_UNRELATED,        // time stamp of a clock without connection to the trace clock
