@@ -19,7 +19,7 @@ PIECE = 900  # bytes of a string literal on one line
 
 
 def literal(data):
-    """A C expression for the text: strings that stand side by side."""
+    """Return a C expression for the text: adjacent strings."""
     pieces = []
     for line in data.splitlines(keepends=True):
         raw = line.encode()
@@ -39,7 +39,7 @@ def check_hashes(folder):
 
 
 def source(text):
-    """A hash for the page's policy."""
+    """Return the text's hash for the page's policy."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
@@ -63,7 +63,7 @@ def page(paths):
 
 
 def datasets(paths):
-    """Names and queries. {{NAME}} in a query is the query of an earlier dataset."""
+    """Yield names and queries. The query of an earlier dataset replaces {{NAME}} in a query."""
     known = {}
     for path in paths:
         if path.suffix == ".sql":

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A script element ends at the first "</script", whatever its content is: '<' never appears as
-// itself.
+// A script element ends at the first "</script" in any content. Therefore '<' is always escaped.
 #include "converter/report/json_text.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
 // Malformed characters become '?'.
 void json_add_text(struct strbuf *json, const char *text);
 
-// Adds a number; null for what JSON lacks.
+// Adds a number, or null for a number that JSON lacks.
 void json_add_double(struct strbuf *json, double value);
 
 // Adds text as HTML.

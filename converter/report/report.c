@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The page is written from front to back: the slots need the databases, the texts between them do
-// not.
+// The page is written from front to back: texts, and slots between them. Only the slots need the
+// databases.
 #include "converter/report/report.h"
 
 #include <errno.h>
@@ -18,13 +18,13 @@
 #include "converter/verdict/verdict.h"
 
 #define BINS     800
-#define BINS_MIN 200 // where a page has many traces
+#define BINS_MIN 200 // if a page has many traces
 
 struct report {
     const struct report_input *inputs; // borrowed
     size_t n;
     bool compares;
-    struct verdict_vec verdicts; // of the traces of the page, input by input
+    struct verdict_vec verdicts; // of the page's traces, in the order of the inputs
     struct report_input *owners; // owned; the input of each verdict
     size_t n_left_out;           // further traces
 };
@@ -35,7 +35,7 @@ static void report_done(struct report *report)
     free(report->owners);
 }
 
-// Takes the last traces of an input into the report, or its first if traces are compared.
+// Adds the last traces of an input to the report, or its first trace if the report compares traces.
 static int input_read(struct report *report, const struct report_input *input, struct err *err)
 {
     CLEANUP(verdicts_done) struct verdict_vec found = {0};
@@ -73,7 +73,7 @@ static void title_write(const struct report *report, FILE *out)
     fputs(html.text ? html.text : "", out);
 }
 
-// The sentences of each trace. The script makes each a link to its moment.
+// Writes the sentences of each trace. The script makes each sentence a link to its moment.
 static int verdicts_write(const struct report *report, FILE *out, struct err *err)
 {
     CLEANUP(strbuf_done) struct strbuf html = {0};

@@ -2,7 +2,7 @@
 //
 // A dataset is an object of columns: {"name": [...], "value": [...]}. A dataset whose first column
 // is `series` is a list of such objects, one for each run of rows of one series, with the name of
-// the series as text: the name is there once, and the arrays are what charts take.
+// the series as text: the page has the name once, and charts use the arrays directly.
 #include "converter/report/report_data.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ struct columns {
     sqlite3_stmt *row;      // borrowed
     int first, n;           // columns with values
     bool has_series, grown; // rows were added
-    char *series;           // owned; of the rows that were added
+    char *series;           // owned; series of the rows that were added
     struct strbuf cells[COLUMNS_MAX];
     struct strbuf json;
 };
@@ -123,7 +123,7 @@ static void cell_add(sqlite3_stmt *row, int column, struct strbuf *json)
     }
 }
 
-// Adds the rows so far as an object, and begins anew.
+// Adds the gathered rows as an object, and begins a new object.
 static void columns_close(struct columns *columns)
 {
     const char *comma = "";

@@ -18,7 +18,7 @@ struct report_trace {
     int64_t page_bytes;
 };
 
-// Reads what the datasets need to know about the trace; `n_bins` is the resolution of the time
+// Reads the facts about the trace that the datasets need. `n_bins` is the resolution of the time
 // axis. Returns 0 or a negative errno with text.
 int report_trace_open(struct report_trace *ret, struct sqlite3 *handle, int64_t trace_id,
                       int64_t n_bins, struct err *err);
@@ -30,7 +30,7 @@ struct sqlite3_stmt;
 int report_query(const struct report_trace *trace, const struct report_dataset *dataset,
                  struct sqlite3_stmt **ret, struct err *err);
 
-// Runs the datasets that make temporary tables for the others; once for each connection is enough.
+// Runs the datasets that make temporary tables for the others. Must run once for each connection.
 // Returns 0 or a negative errno with text.
 int report_setup(const struct report_trace *trace, struct err *err);
 

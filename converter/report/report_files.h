@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of this folder that embed.py makes part of the program.
+// The files of this folder that embed.py builds into the program.
 #pragma once
 
 // A slot of the page, filled for each report.
@@ -13,9 +13,9 @@ struct report_part {
 };
 extern const struct report_part report_parts[]; // ends with REPORT_END
 
-// A dataset: a query whose rows the page shows. Datasets named "setup" have no rows; those whose
-// names begin with REPORT_TEXT_PREFIX are tables of the report as text, and the rest of the name is
-// the title with '_' for blanks.
+// A dataset: a query whose rows the page shows. Datasets named "setup" have no rows. Datasets whose
+// names begin with REPORT_TEXT_PREFIX are tables of the report as text. The rest of such a name is
+// the title, with '_' for blanks.
 #define REPORT_TEXT_PREFIX "text_"
 struct report_dataset {
     const char *name, *sql;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A flame graph in JSON has arrays by node, parents before their children. Nodes below the least
-// share are left out; the share grows until the rest fits, so that a profile of any size is a small
-// part of the page.
+// A flame graph in JSON has arrays with an element for each node. Parents come before their
+// children. Nodes below the least share are left out. The share grows until the other nodes fit, so
+// a profile of any size is a small part of the page.
 #include "converter/report/report_flames.h"
 
 #include <errno.h>
@@ -19,11 +19,11 @@
 #include "converter/tables/statement.h"
 
 #define NODES_MAX  6000
-#define LEAST_PART 10000 // of the whole: the smallest share of a node that is kept
+#define LEAST_PART 10000 // a kept node has at least 1/LEAST_PART of the whole
 #define DEPTH_MAX  512
 
-// Heaps of the machine ?1: process, heap, what is not freed and what was allocated, the largest
-// first.
+// Heaps of the machine ?1: process, heap, bytes that are not freed, allocated bytes. The largest
+// heaps come first.
 static const char heaps_sql[] =
     "SELECT h.upid, h.heap_name, sum(h.size), sum(max(h.size, 0)), "
     "coalesce(p.name, 'process') || ' (' || coalesce(p.pid, '?') || ')' "
@@ -38,7 +38,7 @@ static const char sessions_sql[] =
 
 struct flames {
     FILE *out;
-    size_t n; // written
+    size_t n; // flame graphs that are written
     struct err *err;
 };
 
@@ -56,7 +56,7 @@ static void arrays_done(struct arrays *arrays)
         strbuf_done(&arrays->nodes[i]);
 }
 
-// The number of nodes that are at least as wide as `least`.
+// Returns the number of nodes that are at least as wide as `least`.
 static size_t nodes_count(const struct flame *flame, int64_t least)
 {
     size_t n = 0;
@@ -176,8 +176,8 @@ static int heaps_write(struct flames *flames, const struct report_trace *trace)
     return r < 0 || code == SQLITE_DONE ? r : stacks_failed(trace, flames->err);
 }
 
-// Samples of perf by kind of event. Samples have no machine of their own there, so that only a
-// database of one machine is asked.
+// Writes the samples of perf by kind of event. These samples have no machine, so only a database of
+// one machine is read.
 static int events_write(struct flames *flames, const struct report_trace *trace)
 {
     static const struct {
@@ -218,7 +218,8 @@ static int sessions_write(struct flames *flames, const struct report_trace *trac
     return r < 0 || code == SQLITE_DONE ? r : stacks_failed(trace, flames->err);
 }
 
-// Samples by kind of event; if there are none of these kinds, by session of the profiler.
+// Writes the samples by kind of event. If there are no samples of these kinds, writes the samples
+// by session of the profiler.
 static int samples_write(struct flames *flames, const struct report_trace *trace)
 {
     size_t n = flames->n;

@@ -13,6 +13,6 @@
 int report_flames_write(const struct report_trace *trace, FILE *out, struct err *err);
 
 // Writes an array of differences: the heaps of two traces, and their samples. A kind that one of
-// the two lacks is left out.
+// the traces lacks is left out.
 int report_flames_compare(const struct report_trace *before, const struct report_trace *after,
                           FILE *out, struct err *err);

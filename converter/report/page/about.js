@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key figures, and what the trace itself is: losses, config, machine.
+// Key figures, and facts about the trace itself: losses, config, machine.
 
 const TILES = ["some task stalled for memory", "all tasks stalled for memory", "least free memory",
   "direct reclaim", "memcg reclaim", "compaction", "evicted and came back", "major faults",
@@ -25,7 +25,7 @@ function figureTiles(trace) {
   }));
 }
 
-// The figures of two traces, and by how much the second differs.
+// The figures of two traces, with the difference of the second.
 function figureComparison(shown) {
   const [a, b] = shown.map(figuresOf);
   const names = [...new Set([...a.keys(), ...b.keys()])];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
-// What all parts of the page use: elements, units, colours, tables. The scripts of this folder are
-// one script. Texts of a trace become text nodes, never markup.
+// Functions for all parts of the page: elements, units, colours, tables. The scripts of this folder
+// are one script. Texts of a trace become text nodes, never markup.
 
-// Makes an element. Attributes that are functions are listeners; children are nodes or texts.
+// Makes an element. An attribute that is a function becomes a listener. Children are nodes or
+// texts.
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -23,7 +24,7 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 }
 
-// The colours that charts draw with. They change with the theme.
+// The colours of the charts, which change with the theme.
 let palette = {};
 function readPalette() {
   palette = {};
@@ -57,7 +58,7 @@ function bytes(value) {
   return (step ? threeDigits(value) : trimmed(value, 0)) + " " + units[step];
 }
 
-// A duration in microseconds.
+// Returns the text of a duration in microseconds.
 function duration(us) {
   const size = Math.abs(us);
   if (size >= 120e6) return Math.floor(us / 60e6) + " min " + Math.round((us % 60e6) / 1e6) + " s";
@@ -66,7 +67,8 @@ function duration(us) {
   return threeDigits(us) + " µs";
 }
 
-// A moment in seconds since the start, as exact as `step` seconds ask for.
+// Returns the text of a moment in seconds since the start, with the digits that steps of `step`
+// seconds need.
 function moment(seconds, step) {
   if (step < 0.001) return trimmed(seconds * 1e3, step < 1e-5 ? 3 : 2) + " ms";
   const digits = step >= 1 ? 0 : step >= 0.1 ? 1 : step >= 0.01 ? 2 : 3;
@@ -85,7 +87,7 @@ const UNITS = {
   ns: (value) => duration(value / 1e3),
 };
 
-// A table of columns {name, title, show}; `show` makes text of a cell.
+// Makes a table of columns {name, title, show}. `show` makes the text of a cell.
 function table(columns, rows) {
   const cell = (tag, column, text) =>
     make(tag, {class: column.kind || null, scope: tag === "th" ? "col" : null}, text);
@@ -100,7 +102,7 @@ function table(columns, rows) {
   return make("div", {class: "scroll", tabindex: "0"}, make("table", {}, head, body));
 }
 
-// The table behind a chart: a place for the table, which is made when somebody opens it.
+// Makes the place of the table behind a chart. The table is made when the user opens it.
 function tableBehind(name, build) {
   const place = make("div", {class: "behind", hidden: true});
   place.toggle = (button) => {
@@ -112,7 +114,7 @@ function tableBehind(name, build) {
   return place;
 }
 
-// A heading, with the button that opens the table behind the chart.
+// Makes a heading, with the button that opens the table behind the chart.
 function panelHead(title, behind) {
   return make("div", {class: "head"}, make("h3", {title}, title),
     behind ? make("button", {type: "button", class: "plain", "aria-expanded": "false",
@@ -120,12 +122,12 @@ function panelHead(title, behind) {
       click: (event) => behind.toggle(event.currentTarget)}, "Table") : null);
 }
 
-// The name of a program without its folders: "/usr/bin/cat (12)" is "cat (12)".
+// Returns the name of a program without its folders: "cat (12)" for "/usr/bin/cat (12)".
 function shortName(text) {
   return text.replace(/^\/\S*\//, "");
 }
 
-// The rows of a dataset whose columns are arrays.
+// Returns the rows of a dataset whose columns are arrays.
 function rowsOf(set, names) {
   const columns = names.map((name) => set[name] || []);
   return (columns[0] || []).map((_, i) => columns.map((column) => column[i]));
@@ -156,7 +158,7 @@ function contextOf(canvas, width, height) {
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 
-// Text that fits into `width`, with dots at its end if it is cut.
+// Returns the text, cut to `width`, with dots at its end if it is cut.
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let low = 0, high = text.length;
@@ -168,7 +170,7 @@ function fitted(context, text, width) {
   return low ? text.slice(0, low) + "…" : "";
 }
 
-// The index of the last element that is at most `value`; -1 if there is none.
+// Returns the index of the last element that is at most `value`, or -1 if there is none.
 function lastUpTo(sorted, value) {
   let low = -1, high = sorted.length - 1;
   while (low < high) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Line charts and stacked charts, drawn with uPlot on the shared time axis.
 
-// A chart: id, title, unit, note, series [{key, label, set}], stacked, need (what would record it).
-// `set` is the dataset with the series; series that the trace lacks are left out.
+// A chart: id, title, unit, note, series [{key, label, set}], stacked, need (the config that
+// records it). `set` is the dataset with the series; series that the trace lacks are left out.
 const CHARTS = [
   {id: "pressure", group: "machine", title: "Stalled time (PSI)", unit: "percent",
     note: "Share of time in which tasks waited",
@@ -49,7 +49,7 @@ const CHARTS = [
 const HEIGHT = 132;
 let plots = []; // all uPlot objects of the page
 
-// The series of a chart in all traces that are shown: [{label, t, v, color, dash}].
+// Returns the series of a chart in all shown traces: [{label, t, v, color, dash}].
 function seriesOf(chart, shown) {
   const found = [];
   shown.forEach((trace, n) => {
@@ -68,7 +68,7 @@ function seriesOf(chart, shown) {
   return found;
 }
 
-// All series on one list of times. A series has its last value until the next one if `fills`.
+// Puts all series on one list of times. If `fills`, a series keeps a value until the next value.
 function aligned(series, fills, end) {
   const all = [...new Set(series.flatMap((each) => each.t).concat(fills ? [end] : []))];
   all.sort((a, b) => a - b);
@@ -99,7 +99,7 @@ function valueAt(times, column, seconds) {
   return at < 0 ? null : column[at];
 }
 
-// What the legend says of a series while the pointer is elsewhere.
+// Returns the text of a series in the legend while the pointer is elsewhere.
 function summary(chart, label, column, times) {
   let least = Infinity, most = -Infinity;
   for (let i = 0; i < times.length; i++) {
@@ -113,7 +113,7 @@ function summary(chart, label, column, times) {
   return (isLow ? "min " : "max ") + UNITS[chart.unit](isLow ? least : most);
 }
 
-// The range of the value axis: from 0 to a round value above what is seen.
+// Returns the top of the value axis: a round value above all visible values.
 function niceTop(most, unit) {
   if (!(most > 0)) return unit === "percent" ? 1 : 1;
   if (unit === "percent" && most > 60) return 100;
@@ -211,14 +211,16 @@ function chartTable(chart, series, data) {
   return table(columns, rows);
 }
 
-// Two traces share a chart, but not a stack: its sum would be of both.
+// Returns the panels of a chart: pairs of chart and traces. Two traces share a chart, but not a
+// stack, whose sum would add both traces.
 function panelsWanted(chart, shown) {
   if (!chart.stacked || shown.length < 2) return [[chart, shown]];
   return shown.map((trace, n) => [{...chart, id: chart.id + "-" + "AB"[n],
     title: "AB"[n] + " " + chart.title}, [trace]]);
 }
 
-// The panels of a group of charts. Charts without data, or with zeros alone, share a line each.
+// Makes the panels of a group of charts. Charts without data share a line for each `need`, and
+// charts with only zeros share a line.
 function chartsOf(name, shown) {
   const panels = [], missing = [], zero = [];
   for (const [chart, traces] of CHARTS.filter((each) => each.group === name)
@@ -244,7 +246,8 @@ function emptyPanel(title, need) {
     "Not in this trace. To record it: ", make("code", {}, need), "."));
 }
 
-// Makes the panel of a chart; null if the trace has nothing for it, "zero" if it has only zeros.
+// Makes the panel of a chart. Returns null if the trace has no data for it, "zero" if the data are
+// only zeros.
 function chartPanel(chart, shown) {
   const series = seriesOf(chart, shown);
   if (chart.unit !== "percent" && chart.id !== "memory") {

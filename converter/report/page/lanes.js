@@ -6,19 +6,19 @@ const KINDS = [
 ];
 const ROW = 24;
 
-// Rows of labels beside a canvas of lanes.
+// Makes the rows of labels beside a canvas of lanes.
 function labelsOf(rows) {
   return make("ul", {class: "labels"}, ...rows.map((row) =>
     make("li", {title: row.label}, make("span", {}, row.label), make("b", {}, row.value))));
 }
 
-// A panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row,
-// `tell(row, seconds)` gives the text under the pointer.
+// Makes a panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row.
+// `tell(row, seconds)` returns the text under the pointer.
 function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height = ROW}) {
   const canvas = make("canvas", {});
   const plot = make("div", {class: "plot", role: "img", "aria-label": title + ": " +
     rows.slice(0, 12).map((row) => row.label + " " + row.value).join(", ")}, canvas);
-  // On a narrow screen the labels stand within the plot, above each row.
+  // On a narrow screen, the labels are in the plot, above each row.
   const rowHeight = () => matchMedia("(max-width: 760px)").matches ? height + 14 : height;
   const draw = () => {
     const all = plot.clientWidth, width = plotWidth(plot), each = rowHeight();
@@ -128,7 +128,7 @@ function lanesPanel(shown) {
     behind: tableBehind("Reclaim and compaction by task", () => reclaimTable(shown))});
 }
 
-// The processes that were killed, as a table. Charts have a dashed line at these moments.
+// Makes the table of the killed processes. Charts have a dashed line at these moments.
 function killsPanel(shown) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.kills, ["t", "process", "pid",
     "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[1] || "unknown"),
@@ -141,7 +141,7 @@ function killsPanel(shown) {
       {title: "memory was wanted by"}], rows)));
 }
 
-// The largest processes, at three moments.
+// Makes the table of the largest processes, at three moments.
 function processTable(shown) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.process_table, ["process",
     "first_bytes", "peak_bytes", "last_bytes", "change_bytes"]).map((row) =>

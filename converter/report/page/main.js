@@ -88,7 +88,7 @@ function show(shown) {
   timeChanged();
 }
 
-// The theme: that of the system, light, or dark.
+// Sets the theme: the theme of the system, light, or dark.
 function setTheme(name) {
   const root = document.documentElement;
   if (name === "auto") delete root.dataset.theme;

@@ -3,7 +3,7 @@
 
 const FILES_FIRST = 12, MAP_HEIGHT = 96;
 
-// A colour between the two ends of the ramp.
+// Returns a colour between the two ends of the ramp.
 function heat(share) {
   const part = (name, at) => parseInt(palette[name].slice(1 + 2 * at, 3 + 2 * at), 16);
   const mix = [0, 1, 2].map((at) => Math.round(part("heat0", at) +
@@ -11,7 +11,7 @@ function heat(share) {
   return "rgb(" + mix.join(",") + ")";
 }
 
-// The part of the paths that all files share is left out.
+// Returns the first part of the paths that all files share, which the labels leave out.
 function commonFolder(paths) {
   let common = paths.length > 1 ? paths[0].slice(0, paths[0].lastIndexOf("/") + 1) : "";
   for (const path of paths) {
@@ -70,7 +70,7 @@ function filesPanels(trace, mark) {
   return [made];
 }
 
-// A map of one file: time to the right, its first page on top.
+// Makes a map of one file: time to the right, the first page on top.
 function mapPanel(trace, file, pins, mark) {
   const {label, pages, runs} = file;
   const canvas = make("canvas", {});
@@ -162,7 +162,7 @@ function mapPanel(trace, file, pins, mark) {
     plot), behind);
 }
 
-// The first runs of a file.
+// Makes the table of the first runs of a file.
 function runsTable(label, runs) {
   return tableBehind("Runs of pages of " + label, () => table([{title: "first page", kind: "n",
     show: number}, {title: "page behind the last", kind: "n", show: number},

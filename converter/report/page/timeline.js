@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time axis that all charts share: what is seen, where the pointer is, and the keys, buttons
-// and gestures that change it. Times are seconds since the start of the trace.
+// The time axis that all charts share: the visible range, the place of the pointer, and the keys,
+// buttons and gestures that change them. Times are seconds since the start of the trace.
 
 const LEFT = 60, RIGHT = 12, AXIS = 20; // room in a plot for the two axes
 const time = {
   span: 1, // of all traces of the page
-  from: 0, to: 1, // what is seen
-  at: null, // under the pointer
-  marks: [], // {from, to, level}: times of which the verdict speaks
+  from: 0, to: 1, // the visible range
+  at: null, // the moment under the pointer
+  marks: [], // {from, to, level}: times in the verdict
   kills: [], // {at, text}
-  watchers: [], // called after a change of what is seen
+  watchers: [], // called after a change of the visible range
   readers: [], // called after a move of the pointer
 };
 
@@ -142,7 +142,7 @@ function listenToKeys() {
   });
 }
 
-// The marks as spans that do not overlap.
+// Returns the marks as spans that do not overlap.
 function merged(marks) {
   const spans = [];
   for (const mark of [...marks].sort((a, b) => a.from - b.from)) {
@@ -153,7 +153,7 @@ function merged(marks) {
   return spans;
 }
 
-// Draws the times of which the verdict speaks, and the kills, behind or over a chart.
+// Draws the times in the verdict, and the kills, behind or over a chart.
 function drawMarks(context, width, top, height) {
   for (const mark of merged(time.marks)) {
     const a = Math.max(xOf(mark.from, width), LEFT);
@@ -179,7 +179,7 @@ function drawKills(context, width, top, height) {
   context.restore();
 }
 
-// Round moments for the grid of a plot of this width.
+// Returns round moments for the grid of a plot of this width.
 function ticks(width) {
   const wanted = (time.to - time.from) / Math.max(width / 110, 2);
   const sixty = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
@@ -214,7 +214,7 @@ function drawTimeAxis(context, width, top, height) {
   context.textAlign = "left";
 }
 
-// The bar with the whole trace, the part that is seen, and the buttons.
+// Makes the bar with the whole trace, the visible range, and the buttons.
 function buildTimeBar(home) {
   const button = (text, name, act) =>
     make("button", {type: "button", "aria-label": name, title: name, click: act}, text);

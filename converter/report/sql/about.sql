@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Key figures, and what the trace itself is.
+-- Key figures, and facts about the trace itself.
 
 -- @about
 SELECT path, uuid, size_bytes, n_packets, end_ts - start_ts AS dur_ns,
@@ -24,13 +24,13 @@ SELECT str_value AS text FROM metadata
 WHERE name = 'trace_config_pbtxt' AND coalesce(trace_id, :trace) = :trace LIMIT 1;
 
 -- @losses
--- Statistics that say what recording and conversion lost.
+-- Statistics about the losses of recording and conversion.
 SELECT name, idx, severity, sum(value) AS value, description FROM stats
 WHERE trace_id = :trace AND value != 0 AND severity != 'info'
 GROUP BY name, idx, severity ORDER BY severity, value DESC LIMIT 100;
 
 -- @figures
--- Key figures, the same for each trace, so that two traces can be compared.
+-- Key figures. Each trace has equal figures, so that two traces can be compared.
 WITH
 psi AS (
   SELECT t.name, max(c.value) - min(c.value) AS ns FROM counter_track t

@@ -2,7 +2,7 @@
 --
 -- Pressure, memory and rates of the machine over time. Parameters of all queries of the report:
 --   :trace    id of the trace
---   :machine  its first machine
+--   :machine  first machine of the trace
 --   :start    start of the trace (ns)
 --   :end      end of the trace (ns)
 --   :bin      width of a place on the time axis (ns)
@@ -28,8 +28,8 @@ SELECT series, (ts - :start) / 1000 AS t,
 FROM step ORDER BY series, ts;
 
 -- @memory
--- Levels of memory (bytes). If the trace has several counters of one thing, the first rank counts.
--- Free memory is the least of each bin, because the least is what matters.
+-- Levels of memory (bytes). If the trace has several counters of one quantity, the counter with the
+-- first rank counts. Free memory is the least of each bin, because the least matters.
 WITH
 source(rank, type, name, series, factor) AS (VALUES
   (0, 'vmstat', 'nr_free_pages', 'free', :page), (1, 'meminfo', 'MemFree', 'free', 1),
@@ -60,8 +60,8 @@ SELECT series, (max(ts) - :start) / 1000 AS t, CAST(sum(value) AS INTEGER) AS v
 FROM reading GROUP BY series, bin ORDER BY series, bin;
 
 -- @rates
--- Counters of /proc/vmstat as changes in a second: bytes for pages that are scanned, reclaimed,
--- read back, swapped, or read and written; else counts.
+-- Changes of the counters of /proc/vmstat per second: bytes for pages that are scanned, reclaimed,
+-- read back, swapped, or read and written; counts for other counters.
 WITH
 source(name, series, factor) AS (VALUES
   ('pgscan_kswapd*', 'scanned by kswapd', :page), ('pgscan_direct', 'scanned by tasks', :page),

@@ -1,9 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Which pages of files were in the page cache.
+-- The pages of files in the page cache.
 
 -- @residency
--- The resident share of each file (percent). Files whose share changed come first, then large ones.
+-- The resident share of each file (percent). Files whose share changed come first, then large
+-- files.
 WITH
 file AS (
   SELECT f.id, f.path, max(s.resident_bytes) AS most,
@@ -29,8 +30,8 @@ GROUP BY f.id ORDER BY max(s.resident_bytes) - min(s.resident_bytes) DESC, size_
 LIMIT 100;
 
 -- @pages
--- Runs of resident pages: from the sample that saw a run first (`t`) to the sample that missed it
--- (`e`), of the files with most changes. If the runs are too many, the largest are kept.
+-- Runs of resident pages of the files with most changes: from the first sample with the run (`t`)
+-- to the first sample without it (`e`). If the runs are too many, the largest are kept.
 WITH
 file AS (
   SELECT f.id, f.path,
@@ -57,7 +58,7 @@ FROM pin_range r JOIN page_residency_file f ON f.id = r.file_id
 WHERE f.machine_id = :machine ORDER BY r.path, r.start_page LIMIT 20000;
 
 -- @pin_coverage
--- How much of each pinlist was resident (percent).
+-- The resident part of each pinlist (percent).
 SELECT c.path AS series, (max(c.ts) - :start) / 1000 AS t, c.resident_percent AS v,
   c.pinned_pages * f.page_size_bytes AS bytes
 FROM pin_coverage c JOIN page_residency_file f ON f.id = c.file_id

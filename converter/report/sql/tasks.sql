@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Tasks: reclaim and compaction of each, those that were killed, and those with most memory.
+-- Tasks: reclaim and compaction of each task, killed tasks, and tasks with most memory.
 
 -- @setup
--- The view is read once. An episode is open if its end is not in the trace: the recording ended
--- first, or the event was lost. Sums leave out open episodes.
+-- The other queries read this table, so the view is read once. An episode is open if its end is not
+-- in the trace: the recording ended first, or the event was lost. Sums leave out open episodes.
 CREATE TEMP TABLE IF NOT EXISTS report_episode AS
 SELECT kind, ts, dur, coalesce(upid, -1 - utid) AS task,
   coalesce(process_name, thread_name, 'unknown') AS name, reclaimed_pages, machine_id,
@@ -15,7 +15,7 @@ FROM reclaim_episode e;
 -- @lanes
 -- Episodes of reclaim and compaction by task: the busiest tasks have a lane each. Episodes that
 -- begin in one bin are one piece of `n` episodes, which took `d` (us) in sum and end at `e`. An
--- open episode is a piece of its own.
+-- open episode is always a separate piece.
 WITH
 mine AS (SELECT * FROM report_episode WHERE machine_id = :machine),
 task AS (
@@ -60,8 +60,8 @@ WHERE t.type = 'android_lmk' AND t.machine_id = :machine
 ORDER BY 1 LIMIT 200;
 
 -- @processes
--- Memory of the processes that had most (bytes): anonymous memory in RAM and in swap if the trace
--- has both apart, else all that is in RAM. A process that has ended has none.
+-- Memory of the processes that had most memory (bytes): anonymous memory in RAM and in swap if the
+-- trace has both numbers, else all memory in RAM. A process that has ended has no memory.
 WITH
 track AS (
   SELECT t.id, t.upid, t.name FROM process_counter_track t
