@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Perfetto's views of Android's data. In Perfetto some of these views need an INCLUDE PERFETTO
--- MODULE; in mmsql's databases they are always there.
+-- Perfetto's views of Android's data. In Perfetto, some of these views need an INCLUDE PERFETTO
+-- MODULE. mmsql's databases always have all these views.
 
 -- Counters of the CPU time that users took (module android.cpu.cpu_per_uid).
 --   id: Track, see counter_track.

@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Args as Perfetto shows them: one row for each arg. The tables store a whole set of args as one
--- row (see schema.h). The view is one SELECT over a join. SQLite therefore folds the view into the
--- query that uses the view; SQLite would compute a view with UNION ALL as a whole first. CROSS JOIN
--- keeps the order: from a set to its fields.
+-- row (see schema.h). The view is one SELECT over a join. Therefore SQLite folds the view into the
+-- query that uses the view. SQLite would first compute the whole rows of a view with UNION ALL.
+-- CROSS JOIN keeps the order: from a set to its fields.
 
 -- Values that belong to rows of other tables. Each row has one value. A row of another table names
 -- its values by its arg_set_id.

@@ -6,7 +6,7 @@
 -- __intrinsic_NAME of this file for which the database has NAME or _NAME.
 -- A statement about a table that the database lacks is left out.
 
--- Ids are columns of their own here.
+-- The database has these tables under other names, or with other columns of ids.
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_aflags AS SELECT * FROM main._android_aflag;
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_user_list AS SELECT * FROM main._android_user;
 CREATE OR REPLACE PERFETTO VIEW __intrinsic_android_cpu_per_uid_track AS
@@ -120,8 +120,8 @@ CREATE TABLE IF NOT EXISTS __intrinsic_windowmanager_windowcontainer(
   is_visible, window_rect_id, container_type, name_override
 );
 
--- Wattson estimates energy from curves of power that were measured on some devices. The curves are
--- Perfetto's; without them the modules have no estimates.
+-- Wattson estimates energy from curves of power that were measured on some devices. The curves
+-- belong to Perfetto. Without the curves, the modules have no estimates.
 CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_cpu_1d() RETURNS TABLE(
   device STRING, policy LONG, freq_khz LONG, static DOUBLE, active DOUBLE, idle0 DOUBLE,
   idle1 DOUBLE
@@ -151,7 +151,7 @@ CREATE PERFETTO FUNCTION __intrinsic_wattson_curves_tpu() RETURNS TABLE(
 ) AS
 SELECT NULL AS device, NULL AS cluster, NULL AS requests, NULL AS freq, NULL AS active WHERE 0;
 
--- How many bytes of the trace each field of a packet takes.
+-- The number of bytes of the trace that each field of a packet takes.
 CREATE PERFETTO FUNCTION experimental_proto_path_to_frame(path_id LONG) RETURNS BYTES AS
 SELECT NULL;
 CREATE TABLE IF NOT EXISTS experimental_proto_content(id, path, path_id, total_size, size, count);

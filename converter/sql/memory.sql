@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Views that answer questions about memory: who reclaimed and what it cost, rates, pressure, pins,
--- heaps. The views are mmtrace's own, not Perfetto's. docs/views.md has an example of each.
+-- Views about memory: the threads that reclaimed and the cost, rates, pressure, pins, heaps.
+-- Perfetto does not have these views. docs/views.md has an example of each.
 
 -- First and last moment of each machine's recording. Rows that are open at the end of the machine's
 -- trace end there, whatever other traces are in the database.

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Page residency: by pages, over time, and the changes. Pages count from 0; *_bytes are bytes,
--- times are nanoseconds. mmtrace's own, not Perfetto's.
+-- Views of page residency: by pages, over time, and the changes. Pages count from 0; *_bytes are
+-- bytes, times are nanoseconds. Perfetto does not have these views.
 
 -- The runs of resident pages of every exact sample.
 --   sample_id: Sample that shows the run.

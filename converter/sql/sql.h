@@ -6,8 +6,8 @@
 struct sql_view {
     const char *name, *doc;
     const char *table; // table with the docs of columns that `columns` lacks
-    // Name and doc of own columns, and the type that the view casts the column to, else "". NULL at
-    // the end.
+    // The view's own columns: name, doc, and the type to which the view casts the column, or "".
+    // NULL at the end.
     const char *const (*columns)[3];
 };
 extern const struct sql_view sql_views[]; // name NULL at the end

@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Perfetto's public views over the stored tables. Each selects from one table, so that SQLite folds
--- it into the query that uses it. `mmsql tables` shows the comment right above a view. An indented
--- line of the comment explains a column that the view's table does not have.
+-- Perfetto's public views over the stored tables. Each view selects from one table, so that SQLite
+-- folds the view into the query that uses it. `mmsql tables` shows the comment directly above a
+-- view. An indented line of the comment describes a column that the view's table lacks.
 
 -- All tracks: what slices and counters are about.
 CREATE VIEW track AS

@@ -2,9 +2,9 @@
 --
 -- Processes of apps that Android started during the trace, and why.
 
--- The slices that this module is about: id, ts and dur (ns), track_id, name. One walk over all
--- slices finds them. The ranges hold the names that begin with a text and a colon; they cost less
--- than patterns.
+-- The slices that this module reads: id, ts and dur (ns), track_id, name. One walk over all slices
+-- finds them. The ranges contain the names that begin with a text and a colon, and cost less than
+-- patterns.
 CREATE PERFETTO TABLE _app_start_slice AS
 SELECT id, ts, dur, track_id, name FROM slice
 WHERE name = 'bindApplication' OR (name >= 'performCreate:' AND name < 'performCreate;')
@@ -26,8 +26,8 @@ SELECT ts, dur, trim(substr(name, length('Start proc:') + 1)) AS process_name
 FROM _app_start_step s
 WHERE name GLOB 'Start proc:*' AND s.process_name = 'system_server';
 
--- Work that a new process did right after it had bound its app: the slice before on the same thread
--- is bindApplication.
+-- Work of a new process directly after it bound its app: the slice before on the same thread is
+-- bindApplication.
 CREATE PERFETTO TABLE _cold_start AS
 WITH
   step AS (
@@ -55,7 +55,8 @@ SELECT id, intent_ts, intent_dur, track_id, name, upid, process_name, pid, utid,
 FROM pair
 WHERE bind_app_name = 'bindApplication';
 
--- The bindApplication slices that no such work follows: a content provider was asked for.
+-- The bindApplication slices without work of _cold_start after them: another process requested a
+-- content provider.
 CREATE PERFETTO TABLE _provider_start AS
 SELECT s.id AS bind_app_id, s.* FROM _app_start_step s
 WHERE s.name = 'bindApplication'
@@ -95,7 +96,7 @@ CREATE PERFETTO TABLE android_app_process_starts(
   total_dur LONG
 ) AS
 WITH
-  -- The columns beside max() are those of the row that has the maximum.
+  -- The columns beside max() come from the row with the maximum.
   with_intent AS (
     SELECT c.*, max(o.ts) AS proc_start_ts, o.dur AS proc_start_dur
     FROM _cold_start c

@@ -6,7 +6,7 @@
 INCLUDE PERFETTO MODULE counters.intervals;
 INCLUDE PERFETTO MODULE intervals.intersect;
 
--- A counter of processes as intervals: id, upid, ts and dur (ns), track_id, value.
+-- The intervals of a counter of processes: id, upid, ts and dur (ns), track_id, value.
 CREATE PERFETTO MACRO _android_bitmap_intervals(
   -- Name of the counter.
   name Expr

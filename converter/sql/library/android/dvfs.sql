@@ -2,7 +2,7 @@
 --
 -- Frequencies that scale with the load (DVFS): those of domains, buses, memory and caches.
 
--- Whether the name of a counter is that of a frequency that scales with the load.
+-- 1 if a counter of this name is a frequency that scales with the load.
 CREATE PERFETTO FUNCTION _is_dvfs_counter(
   -- Name of a counter.
   name STRING

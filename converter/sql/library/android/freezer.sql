@@ -2,7 +2,7 @@
 --
 -- Processes that Android freezes: cached apps keep their memory, but do not run.
 
--- The number of the process in a name such as "Freeze com.app:123 0".
+-- The process id in a name such as "Freeze com.app:123 0".
 CREATE PERFETTO FUNCTION _extract_freezer_pid(
   -- Name of the slice.
   name STRING
@@ -10,8 +10,9 @@ CREATE PERFETTO FUNCTION _extract_freezer_pid(
 RETURNS LONG AS
 SELECT CAST(reverse(str_split(reverse(str_split($name, ' ', 1)), ':', 0)) AS INTEGER);
 
--- The process that had a number at a time; the latest one if there are several. A process without a
--- start_ts lived since the start of the trace, and a process without an end_ts until its end.
+-- The process that had a process id at a time; the latest process if there are several. A process
+-- without a start_ts lived from the start of the trace, and a process without an end_ts to the end
+-- of the trace.
 CREATE PERFETTO FUNCTION _pid_to_upid(
   -- Number of the process.
   pid LONG,
@@ -23,7 +24,7 @@ SELECT max(upid) FROM process
 WHERE pid = $pid AND $event_ts BETWEEN ifnull(start_ts, trace_start())
   AND ifnull(end_ts, trace_end());
 
--- Why Android lets a process run again, by number.
+-- The reasons for which Android lets a process run again, by number.
 CREATE PERFETTO TABLE _android_unfreeze_reason AS
 WITH reasons(reason, name) AS (VALUES
   (0, 'none'), (1, 'activity'), (2, 'finish_receiver'), (3, 'start_receiver'), (4, 'bind_service'),
@@ -61,7 +62,7 @@ CREATE PERFETTO TABLE android_freezer_events(
 WITH
   named AS MATERIALIZED (
     SELECT ts, name, name GLOB 'Freeze *' AS is_freeze, _extract_freezer_pid(name) AS pid
-    -- Comparisons are cheaper than patterns, and most names fail the first one.
+    -- Comparisons cost less than patterns, and most names fail the first comparison.
     FROM slice WHERE name BETWEEN 'Freeze ' AND 'Unfreeze!'
       AND (name GLOB 'Freeze *:*' OR name GLOB 'Unfreeze *:*')
   ),

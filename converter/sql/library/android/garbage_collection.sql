@@ -16,8 +16,8 @@ WHERE t.name = 'Heap size (KB)';
 
 CREATE PERFETTO INDEX _gc_heap_upid ON _gc_heap(upid, ts);
 
--- Collections. The phase that moves objects may stand after the slice of its collection and
--- belongs to it.
+-- Collections. The phase that moves objects may come after the slice of its collection, and belongs
+-- to this collection.
 CREATE PERFETTO TABLE _gc_slice AS
 WITH
   outermost AS (
@@ -53,7 +53,7 @@ JOIN _gc_last_value l ON l.gc_id = g.gc_id
 JOIN _gc_heap h ON h.upid = g.upid AND h.ts < g.gc_ts + g.gc_dur AND h.end_ts > g.gc_ts
 GROUP BY g.gc_id;
 
--- States of the threads of collections meanwhile: gc_id, state, io_wait, dur (ns).
+-- States of the threads of collections during the collections: gc_id, state, io_wait, dur (ns).
 CREATE PERFETTO TABLE _gc_state AS
 SELECT g.gc_id, s.state, s.io_wait,
   min(iif(s.dur = -1, trace_end(), s.ts + s.dur), g.gc_ts + g.gc_dur) - max(s.ts, g.gc_ts) AS dur
@@ -129,7 +129,7 @@ SELECT g.tid, g.pid, g.utid, g.upid, g.thread_name, g.process_name,
 FROM _gc_with_heap g LEFT JOIN waited w ON w.gc_id = g.gc_id
 ORDER BY g.gc_id;
 
--- The time that sizes of heaps are known for: one row.
+-- The time for which sizes of heaps are known: one row.
 CREATE PERFETTO TABLE _gc_stats_window AS
 SELECT min(ts) AS gc_stats_window_start, max(ts) AS gc_stats_window_end,
   max(ts) - min(ts) AS gc_stats_window_dur
@@ -137,7 +137,7 @@ FROM _gc_heap;
 
 -- Starts of apps: ts and dur (ns). Android 13 has a slice for each start and a moment at its end.
 -- Android 10 to 12 have a moment at the start and at the end, and a slice between. Older versions
--- have the slice alone, so starts that still went on at the end of the trace are missing.
+-- have only the slice, so starts that had not ended at the end of the trace are missing.
 CREATE PERFETTO TABLE _gc_app_start AS
 WITH
   generation AS (
@@ -242,8 +242,8 @@ SELECT upid, ts, dur, heap_size_mbs, heap_size_mb, heap_allocated_mb, heap_alloc
     AS gc_during_android_startup_efficiency
 FROM rate;
 
--- Cost and gain of the collections of all processes, in the time that sizes of heaps are known
--- for: one row.
+-- Cost and gain of the collections of all processes, in the time for which sizes of heaps are
+-- known: one row.
 CREATE PERFETTO TABLE _android_garbage_collection_stats(
   -- Start (ns).
   ts TIMESTAMP,

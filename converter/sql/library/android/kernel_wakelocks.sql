@@ -5,7 +5,7 @@
 INCLUDE PERFETTO MODULE android.suspend;
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- How long each machine was awake before a state of android_suspend_state began: before_ns.
+-- The time that each machine was awake before a state of android_suspend_state began: before_ns.
 CREATE PERFETTO TABLE _awake_before AS
 SELECT machine_id, ts, power_state = 'awake' AS is_awake,
        ifnull(sum(iif(power_state = 'awake', dur, 0)) OVER (
@@ -15,7 +15,7 @@ FROM android_suspend_state;
 
 CREATE PERFETTO INDEX _awake_before_ts ON _awake_before(machine_id, ts);
 
--- How long a machine was awake from the start of the trace to a time (ns); NULL if this is not
+-- The time that a machine was awake from the start of the trace to a moment (ns); NULL if not
 -- known.
 CREATE PERFETTO FUNCTION _awake_until(machine_id LONG, ts TIMESTAMP)
 RETURNS LONG AS

@@ -6,7 +6,7 @@
 
 INCLUDE PERFETTO MODULE android.suspend;
 
--- The text between two others.
+-- The text between two other texts.
 CREATE PERFETTO MACRO _contention_part(
   -- Text.
   text Expr,
@@ -112,7 +112,7 @@ SELECT str_split(str_split($slice_name, ')(', 2), ')', 0);
 CREATE PERFETTO TABLE _contention_slice AS
 SELECT id, track_id FROM slice WHERE name GLOB 'monitor contention*';
 
--- Waits that are complete: they have no slices inside, or only the slice of the lock itself.
+-- Complete waits: waits without slices inside, or with only the slice of the lock itself.
 CREATE PERFETTO TABLE _valid_android_monitor_contention AS
 SELECT w.id
 FROM _contention_slice w
@@ -245,7 +245,7 @@ ON android_monitor_contention(blocking_utid, ts);
 CREATE PERFETTO INDEX _android_monitor_contention_blocked
 ON android_monitor_contention(blocked_utid, ts);
 
--- Waits that began while the thread that held the lock waited itself: id, parent_id.
+-- Waits that began while the owner of the lock also waited: id, parent_id.
 CREATE PERFETTO TABLE _children AS
 SELECT w.id, around.id AS parent_id
 FROM android_monitor_contention w

@@ -50,9 +50,9 @@ SELECT id, ts, dur, track_name, package_name, iface, direction, packet_count, pa
        socket_uid, local_port, remote_port, packet_icmp_type, packet_icmp_code
 FROM main.android_network_packets;
 
--- Numbers packets whose times touch or overlap: they are one group. The rows of the table with two
--- more columns: max_end_so_far, the end (ns) of all packets before in the partition, NULL at first;
--- group_id, the number of the group in its partition, from 1.
+-- Numbers the groups of packets whose times touch or overlap. Returns the rows of the table with
+-- two more columns: max_end_so_far, the end (ns) of all packets before in the partition, NULL at
+-- first; group_id, the number of the group in its partition, from 1.
 CREATE PERFETTO MACRO _add_overlap_group_id(
     -- Packets: ts and dur (ns), the partitions.
     src TableOrSubquery,
@@ -84,7 +84,7 @@ CREATE PERFETTO MACRO android_network_uptime_spans(
 )
 RETURNS TableOrSubquery AS (
     WITH __awake AS (
-        -- Packets of one timeout are summed up first: they are awake together.
+        -- Packets of one timeout are summed up first, because they are awake together.
         SELECT metasql_unparenthesize_exprlist!($partition_columns), min(ts) AS ts,
                max(ts + dur) + $timeout - min(ts) AS dur, sum(packet_count) AS packet_count,
                sum(packet_length) AS packet_length

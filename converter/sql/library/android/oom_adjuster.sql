@@ -59,7 +59,7 @@ SELECT coalesce(
   CASE WHEN $android_appid < 10000 THEN 'unknown_native' WHEN $android_appid THEN 'unknown_app' END,
   'unknown');
 
--- Times at which the system server computed scores anew.
+-- The times at which the system server computed scores again.
 CREATE PERFETTO TABLE _oom_adj_update AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.utid, s.thread_name, str_split(s.name, '_', 1) AS reason,
   (SELECT p.name FROM slice p WHERE p.id = s.parent_id AND p.dur != -1) AS trigger_name

@@ -2,7 +2,7 @@
 --
 -- Names for Android's user ids.
 
--- Users of the system, as Android's android_filesystem_config.h numbers them: uid, name.
+-- Users of the system, with the numbers of Android's android_filesystem_config.h: uid, name.
 CREATE PERFETTO TABLE _android_system_user AS
 SELECT 1000 + key AS uid, 'AID_' || value AS name FROM json_each('["SYSTEM_USER", "RADIO",
   "BLUETOOTH", "GRAPHICS", "INPUT", "AUDIO", "CAMERA", "LOG", "COMPASS", "MOUNT", "WIFI", "ADB",

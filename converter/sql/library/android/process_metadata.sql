@@ -19,9 +19,9 @@ CREATE PERFETTO FUNCTION _app_id_to_base_package(
 RETURNS LONG AS
 SELECT $app_id - iif($app_id BETWEEN 20000 AND 39999, ($app_id / 10000 - 1) * 10000, 0);
 
--- The package of a process: the only one of its user, or the one with the longest name that the
--- process's name begins with. An isolated process (90000 to 99999) has a user of its own and is
--- found by its name alone.
+-- The package of a process: the only package of its user, or the package with the longest name with
+-- which the process's name begins. An isolated process (90000 to 99999) has a separate user, so
+-- only its name counts.
 CREATE PERFETTO FUNCTION _android_package_for_process(
   -- User id that the package was installed with.
   uid LONG,

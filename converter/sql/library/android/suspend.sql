@@ -2,7 +2,7 @@
 --
 -- Times at which devices were suspended, and awake.
 
--- Suspended times as the trace has them. `next_ts` is the start of the machine's next one.
+-- Suspended times of the trace. `next_ts` is the start of the machine's next suspended time.
 CREATE PERFETTO TABLE _suspend_slice AS
 WITH
   found AS (
@@ -31,7 +31,7 @@ CREATE PERFETTO TABLE android_suspend_state(
   machine_id JOINID(machine.id)
 ) AS
 WITH
-  -- If a suspended time reaches into the next one, the trace lost its end.
+  -- If a suspended time overlaps the next suspended time, the trace has lost its end.
   suspended AS (SELECT machine_id, ts, ts + dur AS end_ts FROM _suspend_slice
                 WHERE ts + dur <= next_ts),
   edge AS (
@@ -52,7 +52,7 @@ WITH
 SELECT ts, end_ts - ts AS dur, ifnull(machine_id, 0) AS machine_id, power_state
 FROM state WHERE end_ts > ts ORDER BY ts;
 
--- How long an interval lasted for a clock that stands while the device is suspended.
+-- The duration of an interval for a clock that stops while the device is suspended.
 CREATE PERFETTO FUNCTION _extract_duration_without_suspend(
   -- Start (ns).
   ts TIMESTAMP,

@@ -15,7 +15,7 @@ SELECT iif($thread_name GLOB 'kworker/*', 'kworker',
     str_split(str_split(str_split(str_split($thread_name, '-', 0), '[', 0), ':', 0), ' ', 0), 1));
 
 -- Threads that began in a process: upid, process_name, name (standardized), start_ts (ns). With a
--- limit only those that ended within it (ns).
+-- limit (ns), only threads that ended within this time.
 CREATE PERFETTO FUNCTION _android_thread_begins(
   -- Limit (ns), or NULL.
   max_dur DOUBLE
@@ -34,7 +34,7 @@ SELECT p.upid, p.name AS process_name, android_standardize_thread_name(t.name) A
 FROM thread t JOIN process p USING (upid)
 WHERE $max_dur IS NULL OR ($max_dur AND t.end_ts - t.start_ts <= $max_dur);
 
--- The most threads of a kind that a process began within a time.
+-- The largest number of threads of a kind that a process began within a time.
 CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_thread(
   -- Only threads that lived no longer than this (ns); NULL: all.
   max_thread_dur DOUBLE,
@@ -59,7 +59,7 @@ WITH counted AS (
 SELECT process_name, upid, name AS thread_name_prefix, max(n) AS max_count_per_sec
 FROM counted GROUP BY upid, name HAVING max(n) > 0 ORDER BY 4 DESC;
 
--- The most threads that a process began within a time.
+-- The largest number of threads that a process began within a time.
 CREATE PERFETTO FUNCTION _android_thread_creation_spam_per_process(
   -- Only threads that lived no longer than this (ns); NULL: all.
   max_thread_dur DOUBLE,

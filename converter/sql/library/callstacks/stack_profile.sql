@@ -33,7 +33,7 @@ LEFT JOIN _v8_wasm_code w ON w.jit_code_id = j.jit_code_id
 LEFT JOIN _v8_regexp_code r ON r.jit_code_id = j.jit_code_id
 LEFT JOIN _v8_internal_code i ON i.jit_code_id = j.jit_code_id;
 
--- Functions of each frame: frame_id, place (0: the innermost one), name, and other columns of
+-- Functions of each frame: frame_id, place (0: the innermost function), name, and other columns of
 -- _callstack_spc_forest. A frame without symbols is one function.
 CREATE PERFETTO TABLE _callstack_function AS
 WITH
@@ -59,7 +59,7 @@ SELECT frame_id, min(rowid) AS function, count(*) AS n FROM _callstack_function 
 
 CREATE PERFETTO INDEX _callstack_frame_id ON _callstack_frame(frame_id);
 
--- Nodes of each call site: those from first_node, n of them, the innermost function first.
+-- Nodes of each call site: n nodes from first_node on, the innermost function first.
 CREATE PERFETTO TABLE _callstack_site AS
 SELECT c.id AS callsite_id, c.parent_id, f.function, f.n,
   sum(f.n) OVER (ORDER BY c.id ROWS UNBOUNDED PRECEDING) - f.n AS first_node

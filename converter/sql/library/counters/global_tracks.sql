@@ -2,8 +2,8 @@
 --
 -- Counters of the whole machine.
 
--- 1: nothing but its name tells the counter's track from others, so the counter belongs to no
--- process, thread, processor or other part of the machine.
+-- 1 if only its name distinguishes the counter's track from other tracks. Such a counter belongs to
+-- no process, thread, processor or other part of the machine.
 CREATE PERFETTO FUNCTION _counter_track_is_only_name_dimension(
     -- Track of a counter.
     track_id LONG

@@ -2,8 +2,8 @@
 --
 -- CPU samples as a profile for profiler.firefox.com (the "processed" format, version 48).
 
--- Frames of the call sites that samples of a thread have, callers included. A frame with inlined
--- functions has a row for each. Numbers count from 0 within a thread: utid, callsite_id, parent_id,
+-- Frames of the call sites of a thread's samples, callers included. A frame with inlined functions
+-- has a row for each function. Numbers count from 0 within a thread: utid, callsite_id, parent_id,
 -- name, inline_depth, is_innermost, stack, frame, func.
 CREATE PERFETTO TABLE _firefox_stack AS
 WITH RECURSIVE

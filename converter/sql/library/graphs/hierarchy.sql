@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE graphs.search;
 
--- The start nodes, and all nodes above them, each once. Column: id.
+-- The start nodes, and all nodes above them. Each node has one row. Column: id.
 CREATE PERFETTO MACRO _tree_reachable_ancestors_or_self(
     -- Tree: id, parent_id.
     tree TableOrSubquery,

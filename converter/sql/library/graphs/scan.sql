@@ -2,7 +2,7 @@
 --
 -- Values that are computed along the edges of a graph, from node to node.
 
--- A column's name and value, as a set of rows takes them.
+-- A column's name and value, in the form for a set of rows.
 CREATE PERFETTO MACRO _graph_scan_df_agg(
     -- Column.
     x ColumnName,
@@ -33,7 +33,7 @@ RETURNS _ProjectionFragment AS result.$x AS $y;
 CREATE PERFETTO MACRO __graph_scan_edges(edges TableOrSubquery) RETURNS Expr
 AS (SELECT __intrinsic_graph_agg(t.source_node_id, t.dest_node_id) FROM $edges AS t);
 
--- The rows to begin with as one value.
+-- The first rows as one value.
 CREATE PERFETTO MACRO __graph_scan_rows(rows TableOrSubquery, columns ColumnNameList) RETURNS Expr
 AS (
     SELECT __intrinsic_row_dataframe_agg(
@@ -51,9 +51,9 @@ RETURNS TableOrSubquery AS (
       AND __intrinsic_token_apply_and!(_graph_scan_bind, (c1, c2, c3, c4, c5, c6, c7), $columns)
 );
 
--- Walks from nodes along the edges. A query computes each step's values from those of the step
--- before. Columns: id of the node, and the columns named. A node has a row for each way that leads
--- to it.
+-- Walks from nodes along the edges. A query computes each step's values from the values of the step
+-- before. Columns: id of the node, and the named columns. A node has a row for each path to the
+-- node.
 CREATE PERFETTO MACRO _graph_scan(
     -- Edges: source_node_id, dest_node_id.
     graph_table TableOrSubquery,
@@ -72,8 +72,8 @@ RETURNS TableOrSubquery AS __graph_scan_result!(
     $scan_columns);
 
 -- Walks as _graph_scan does, but a node takes its step when all nodes with an edge to the node have
--- taken their steps. The query can thus sum up their values. Columns: id of the node, and the
--- columns named; one row for each node.
+-- taken their steps. The query can thus sum up their values. Columns: id of the node, and the named
+-- columns; one row for each node.
 CREATE PERFETTO MACRO _graph_aggregating_scan(
     -- Edges: source_node_id, dest_node_id. The graph has no circles.
     graph_table TableOrSubquery,

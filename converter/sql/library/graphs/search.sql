@@ -8,7 +8,7 @@
 CREATE PERFETTO MACRO __graph_starts(nodes TableOrSubquery) RETURNS Expr
 AS (SELECT __intrinsic_array_agg(t.node_id) FROM $nodes AS t);
 
--- A graph of its edges.
+-- A graph made of edges.
 CREATE PERFETTO MACRO __graph_edges(edges TableOrSubquery) RETURNS Expr
 AS (SELECT __intrinsic_graph_agg(t.source_node_id, t.dest_node_id) FROM $edges AS t);
 

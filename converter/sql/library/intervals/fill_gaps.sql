@@ -8,10 +8,10 @@ INCLUDE PERFETTO MODULE std.metasql.unparenthesize;
 CREATE PERFETTO MACRO __fill_gaps_null(item Expr) RETURNS Expr AS NULL;
 
 -- Adds rows to a table of intervals until each group covers the time from the start to the end of
--- the trace. Added rows have NULL in the columns of data. Rows without a ts say that their group
--- exists; a group that has no other row, and an empty table, become one row for the whole trace.
--- The intervals of one group must not overlap. Columns: ts and dur (ns), the group's columns, the
--- columns of data. Sorted by ts.
+-- the trace. Added rows have NULL in the columns of data. A row without a ts declares a group. A
+-- group without other rows, and an empty table, become one row for the whole trace. The intervals
+-- of one group must not overlap. Columns: ts and dur (ns), the group's columns, the columns of
+-- data. Sorted by ts.
 CREATE PERFETTO MACRO _intervals_fill_gaps(
     -- Columns of the group in parentheses; (NULL): all rows are one group.
     group_cols ColumnNameList,
@@ -26,7 +26,7 @@ RETURNS TableOrSubquery AS (
                metasql_unparenthesize_exprlist!($data_cols)
         FROM $data
     ),
-    -- Each interval with the end of the one before.
+    -- Each interval with the end of the interval before.
     __placed AS (
         SELECT ts,
                lag(ts + dur, 1, trace_start()) OVER (

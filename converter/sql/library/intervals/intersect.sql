@@ -5,7 +5,7 @@
 -- Tables of intervals have the columns id, ts (ns) and dur (ns, not negative). An interval of 0 ns
 -- is an instant: an interval has the instants from its ts on, but not the one at its end.
 
--- A partition's name and value, as the set of intervals takes them.
+-- A partition's name and value, in the form for the set of intervals.
 CREATE PERFETTO MACRO _ii_df_agg(
     -- Column of the partition.
     x ColumnName,
@@ -32,8 +32,8 @@ CREATE PERFETTO MACRO _ii_df_select(
 )
 RETURNS _ProjectionFragment AS $x AS $y;
 
--- Gives the first argument. Applied to two lists, takes as many items of the first list as the
--- second list has.
+-- Returns the first argument. Applied to two lists, this macro takes as many items of the first
+-- list as the second list has.
 CREATE PERFETTO MACRO __ii_first(x Expr, y Expr) RETURNS Expr AS $x;
 
 -- The set of intervals of a table whose columns have other names than id, ts and dur.
@@ -99,7 +99,7 @@ RETURNS TableOrSubquery AS (
           __intrinsic_token_apply_and_prefix!(_ii_df_bind, (c17, c18, c19, c20), $agg_columns)
 );
 
--- The parts of a table's intervals that lie in one interval. Columns: id, ts and dur (ns).
+-- The parts of a table's intervals inside one interval. Columns: id, ts and dur (ns).
 CREATE PERFETTO MACRO _interval_intersect_single(
     -- Start of the interval (ns).
     ts Expr,

@@ -5,8 +5,8 @@
 
 INCLUDE PERFETTO MODULE intervals.intersect;
 
--- How many buckets the intervals of each partition need. Columns: the partition, trace_min_ts and
--- trace_max_ts (ns), its bounds; bucket_duration_ns; bucket_count.
+-- The number of buckets that the intervals of each partition need. Columns: the partition,
+-- trace_min_ts and trace_max_ts (ns), its bounds; bucket_duration_ns; bucket_count.
 CREATE PERFETTO MACRO _mipmap_bucket_metadata(
     -- Intervals: ts, dur (ns), the partition.
     _source_table TableOrSubQuery,
@@ -49,7 +49,7 @@ RETURNS TableOrSubQuery AS (
 );
 
 -- One interval for each row of buckets in which the same group has most of the time. If two groups
--- have the same time, the one that began first wins. Columns: the partition, id (the least id of
+-- have the same time, the group that began first wins. Columns: the partition, id (the least id of
 -- the group's intervals), ts and dur (ns), group_hash. Sorted by ts.
 CREATE PERFETTO MACRO _mipmap_merged(
     -- Intervals: id, ts, dur (ns), the partition, group_hash.

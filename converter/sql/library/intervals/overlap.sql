@@ -47,7 +47,7 @@ RETURNS TableOrSubquery AS (
     ORDER BY ts
 );
 
--- 1: two of the intervals overlap. Intervals that do not end (dur -1) are left out.
+-- 1 if two of the intervals overlap. Intervals that do not end (dur -1) are left out.
 CREATE PERFETTO MACRO _intervals_overlap_in_table(
     -- Intervals: ts and dur (ns).
     intervals TableOrSubquery
@@ -84,10 +84,10 @@ RETURNS TableOrSubquery AS (
     WHERE id IN (SELECT id FROM __root EXCEPT SELECT parent_id FROM __child)
 );
 
--- Puts intervals that do not know their root and roots into one table. A root has the intervals
--- that overlap the root and have the same key. Columns: ts and dur (ns) of the time in common, id,
--- parent_id (the root's id if the interval has no parent), root_id, root_ts and root_dur (ns), the
--- key.
+-- Puts roots, and intervals that lack the id of their root, into one table. A root gets the
+-- intervals that overlap the root and have the same key. Columns: ts and dur (ns) of the time in
+-- common, id, parent_id (the root's id if the interval has no parent), root_id, root_ts and
+-- root_dur (ns), the key.
 CREATE PERFETTO MACRO _intervals_merge_root_and_children_by_intersection(
     -- Roots: id, ts, dur (ns), the key.
     roots_table TableOrSubquery,
@@ -107,9 +107,9 @@ RETURNS TableOrSubquery AS (
 );
 
 -- Cuts trees of intervals into pieces that do not overlap: each piece belongs to the interval that
--- is innermost then. The sum of an interval's pieces is the time that no interval below has.
--- Columns: root_id, id (the root itself outside of its intervals), ts and dur (ns). The first and
--- the last piece of a root may have 0 ns.
+-- is innermost at its time. The sum of an interval's pieces is the time in which no interval below
+-- is open. Columns: root_id, id (the root itself outside of its intervals), ts and dur (ns). The
+-- first and the last piece of a root may have 0 ns.
 CREATE PERFETTO MACRO _intervals_flatten(
     -- See _intervals_merge_root_and_children. No interval is longer than its parent.
     children_with_roots_table TableOrSubquery
@@ -120,8 +120,8 @@ RETURNS TableOrSubquery AS (
         FROM $children_with_roots_table
         WHERE root_dur > 0 AND ifnull(dur, 1) > 0
     ),
-    -- Which interval is innermost from ts on: one that begins there, else the parent of one that
-    -- ends. max() chooses the row that id is from.
+    -- The interval that is innermost from ts on: an interval that begins there, else the parent of
+    -- an interval that ends. max() selects the row of id.
     __turn AS (
         SELECT root_id, root_ts, root_dur, ts, id, max(begins)
         FROM (

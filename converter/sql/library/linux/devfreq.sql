@@ -5,8 +5,8 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Frequency of the devices whose names match a pattern, one row for each period in which the
--- frequency stayed the same.
+-- Frequency of the devices whose names match a pattern, one row for each period of constant
+-- frequency.
 CREATE PERFETTO FUNCTION _get_devfreq_counters(
   -- Pattern of GLOB.
   device_name STRING

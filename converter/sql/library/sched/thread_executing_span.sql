@@ -10,7 +10,7 @@
 INCLUDE PERFETTO MODULE intervals.intersect;
 INCLUDE PERFETTO MODULE intervals.overlap;
 
--- 1: the state is that of a thread that has just been woken.
+-- 1 if the state belongs to a thread that has just been woken.
 CREATE PERFETTO MACRO _is_runnable_state(
     -- State.
     state Expr
@@ -41,7 +41,7 @@ SELECT id, ts, dur, state, utid, waker_id, waker_utid,
 FROM thread_state
 WHERE waker_id IS NOT NULL AND dur != -1;
 
--- The first state of each thread, if the thread was ready in it.
+-- The first state of each thread, if the thread was ready in this state.
 CREATE PERFETTO VIEW _first_runnable_state(
     -- State, see thread_state.
     id JOINID(thread_state.id),
@@ -148,7 +148,7 @@ FROM (
 ) AS w
 LEFT JOIN _thread_end_ts e ON e.utid = w.utid;
 
--- The span that each time on a processor belongs to.
+-- The span of each time on a processor.
 CREATE PERFETTO VIEW _wakeup_map(
     -- First state of the span.
     id JOINID(thread_state.id),
@@ -209,8 +209,8 @@ WHERE __intrinsic_token_apply_and!(
     _ii_df_bind, (c0, c1, c2, c3, c4, c5, c6, c7, c8),
     (id, utid, waker_id, ts, idle_state, idle_id, idle_dur, prev_id, dur));
 
--- The spans that cover intervals. Columns: root_node_id, a span; capacity, how far its id is from
--- that of the span before.
+-- The spans that cover intervals. Columns: root_node_id, a span; capacity, the distance of its id
+-- from the id of the span before.
 CREATE PERFETTO MACRO _intervals_to_roots(
     -- Intervals: ts, dur (ns), utid.
     _source_table TableOrSubQuery,
@@ -235,7 +235,7 @@ RETURNS TableOrSubQuery AS (
     FROM __covered c JOIN __span n ON n.utid = c.utid AND n.id BETWEEN c.first_id AND c.last_id
 );
 
--- Spans as the value that the functions of critical paths take.
+-- Spans as one value, for the functions of critical paths.
 CREATE PERFETTO MACRO _wakeup_graph_value(
     -- Spans, see _wakeup_graph.
     _node_table TableOrSubQuery
@@ -246,9 +246,9 @@ RETURNS TableOrSubQuery AS (
     FROM $_node_table AS n
 );
 
--- The critical paths of spans, with all levels. Columns: root_id, the span to begin with; depth: 0
--- is the root; the span of depth n waited for the span of depth n + 1; ts and dur (ns); id, the
--- span at this level; parent_id, the span one level above.
+-- The critical paths of spans, with all levels. Columns: root_id, the first span; depth: 0 is the
+-- root; the span of depth n waited for the span of depth n + 1; ts and dur (ns); id, the span at
+-- this level; parent_id, the span one level above.
 CREATE PERFETTO MACRO _critical_path_with_depth_by_roots(
     -- Spans to begin with: root_node_id.
     _roots_table TableOrSubQuery,
@@ -265,7 +265,7 @@ RETURNS TableOrSubQuery AS (
         (root_id, depth, ts, dur, blocker_id, blocker_utid, parent_id))
 );
 
--- The same as _critical_path_by_roots, with the threads: root_utid and utid.
+-- The rows of _critical_path_by_roots, with the threads: root_utid and utid.
 CREATE PERFETTO MACRO _critical_path_flat_by_roots(
     -- Spans to begin with: root_node_id.
     _roots_table TableOrSubQuery,
@@ -281,8 +281,8 @@ RETURNS TableOrSubQuery AS (
         _ii_df_bind, (c0, c1, c2, c3, c4, c5), (root_id, root_utid, id, utid, ts, dur))
 );
 
--- The critical paths of spans: at each time the deepest level. Columns: root_id, the span to begin
--- with; id, the span that it waited for; ts and dur (ns).
+-- The critical paths of spans: at each time the deepest level. Columns: root_id, the first span;
+-- id, the span for which it waited; ts and dur (ns).
 CREATE PERFETTO MACRO _critical_path_by_roots(
     -- Spans to begin with: root_node_id.
     _roots_table TableOrSubQuery,
@@ -294,8 +294,8 @@ RETURNS TableOrSubQuery AS (
     FROM _critical_path_flat_by_roots!($_roots_table, $_node_table)
 );
 
--- The critical paths of threads in intervals. Columns: root_utid, the thread; utid, the thread that
--- it waited for, or the thread itself; root_id and id, their spans; ts and dur (ns); interval_ts
+-- The critical paths of threads in intervals. Columns: root_utid, the thread; utid, the thread for
+-- which it waited, or the thread itself; root_id and id, their spans; ts and dur (ns); interval_ts
 -- and interval_dur (ns), the interval. For many spans see _critical_path_by_roots.
 CREATE PERFETTO MACRO _critical_path_by_intervals(
     -- Intervals: ts, dur (ns), utid.

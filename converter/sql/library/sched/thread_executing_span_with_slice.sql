@@ -68,7 +68,7 @@ SELECT slice_id, depth AS slice_depth, ts, dur, utid FROM _slice_flattened;
 CREATE VIRTUAL TABLE _span_thread_state_slice_sp USING SPAN_LEFT_JOIN(
     _span_thread_state_view PARTITIONED utid, _span_slice_view PARTITIONED utid);
 
--- States of threads, cut where another slice becomes innermost.
+-- States of threads, cut at the times at which another slice becomes innermost.
 CREATE PERFETTO TABLE _span_thread_state_slice(
     -- Row, from 1.
     id LONG,
@@ -115,7 +115,7 @@ CREATE PERFETTO TABLE _critical_path_thread_state_slice_raw(
 SELECT id_0 AS cr_id, id_1 AS th_id, ts, dur
 FROM _interval_intersect!((_critical_path_all, _span_thread_state_slice), (utid));
 
--- The critical paths of all spans with the states and slices of the threads that were waited for.
+-- The critical paths of all spans with the states and slices of the threads on the paths.
 CREATE PERFETTO TABLE _critical_path_thread_state_slice(
     -- Start (ns).
     ts TIMESTAMP,
@@ -180,10 +180,10 @@ FROM _self_sp;
 CREATE VIRTUAL TABLE _self_and_critical_path_sp USING SPAN_JOIN(
     _self_view PARTITIONED root_utid, _critical_path_thread_state_slice PARTITIONED root_utid);
 
--- The critical path of a thread in an interval as stacks: the rows with the same ts are one, from
--- stack_depth 0 on. The thread's own state, function of the kernel, wait, process, thread and
--- slices come first, then those of the thread that was waited for, and the processor at last. Rows
--- that are not enabled have a name of NULL.
+-- The critical path of a thread in an interval as stacks: the rows with an equal ts are one stack,
+-- from stack_depth 0 on. The thread's own state, function of the kernel, wait, process, thread and
+-- slices come first. The rows of the thread for which it waited follow, and the processor is last.
+-- Rows that are not enabled have a name of NULL.
 CREATE PERFETTO FUNCTION _critical_path_stack(
     -- Thread.
     root_utid JOINID(thread.id),

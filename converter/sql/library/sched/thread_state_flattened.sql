@@ -59,8 +59,7 @@ WHERE f.track_id = chosen.track_id AND f.ts >= chosen.ts AND f.ts < chosen.ts + 
 CREATE PERFETTO MACRO __flattened_sum(condition Expr)
 RETURNS Expr AS sum(dur) FILTER (WHERE $condition);
 
--- Sums of the slices that were innermost: how long (ns) the thread was in each state. A row for
--- each slice.
+-- Sums over the innermost slices: the time (ns) of the thread in each state. A row for each slice.
 CREATE PERFETTO FUNCTION _get_flattened_thread_state_aggregated(
     -- Slice; NULL: the first one of the thread.
     slice_id JOINID(slice.id),

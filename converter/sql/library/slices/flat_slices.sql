@@ -5,8 +5,8 @@
 INCLUDE PERFETTO MODULE intervals.overlap;
 INCLUDE PERFETTO MODULE slices.with_context;
 
--- The times in which a slice of a thread was the innermost one. At most one slice of a track is
--- open at any time, and none where the track has no slice.
+-- The times in which a slice of a thread was the innermost slice. At any time, a track has at most
+-- one row.
 CREATE PERFETTO TABLE _slice_flattened(
     -- Slice that was innermost.
     slice_id JOINID(slice.id),

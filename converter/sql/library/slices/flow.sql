@@ -4,9 +4,9 @@
 
 INCLUDE PERFETTO MODULE graphs.search;
 
--- The slices that flows lead to from each of some slices, over any number of flows. The function
--- following_flow(id), which is built in, answers for one slice. Columns: root_node_id, the slice to
--- begin with; node_id, a slice; parent_node_id, the slice that the search came from.
+-- The slices that each of some slices reaches over any number of flows. The built-in function
+-- following_flow(id) has the slices of one slice. Columns: root_node_id, the first slice; node_id,
+-- a slice; parent_node_id, the slice before on the search.
 CREATE PERFETTO MACRO _slice_following_flow(
     -- Slices to begin with: id.
     source_table TableOrSubquery

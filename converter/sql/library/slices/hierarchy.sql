@@ -73,8 +73,8 @@ UNION ALL
 SELECT id, ts, dur, track_id, category, name, depth, parent_id, arg_set_id, thread_ts, thread_dur
 FROM descendant_slice($slice_id);
 
--- Leaves out slices that have NULL in a column. The nearest slice that is left becomes the parent
--- of those inside; if none is left around a slice, the outermost one stays its parent. Columns: id,
+-- Leaves out slices that have NULL in a column. The nearest remaining slice around a slice becomes
+-- its parent. If no slice around it remains, the outermost slice stays its parent. Columns: id,
 -- parent_id, depth (the depth of the parent; 0 without a parent), the column.
 CREATE PERFETTO MACRO _slice_remove_nulls_and_reparent(
     -- Slices: id, parent_id, depth, the column.

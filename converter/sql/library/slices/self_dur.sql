@@ -2,7 +2,7 @@
 --
 -- Time that slices spend outside of the slices inside them.
 
--- The time of the slices right inside a slice.
+-- The time of the children of a slice.
 CREATE PERFETTO VIEW _slice_children_dur(
     -- Slice around them.
     id JOINID(slice.id),

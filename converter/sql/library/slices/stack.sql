@@ -5,8 +5,8 @@
 
 INCLUDE PERFETTO MODULE slices.hierarchy;
 
--- The number of each slice's stack: the hash of the slice's own hash and those around it, the
--- outermost first, with | between.
+-- The number of each slice's stack: the hash of the hashes of the slices around it, the outermost
+-- first, and of its own hash, with | between.
 CREATE PERFETTO TABLE _slice_stack(
     -- Slice.
     id JOINID(slice.id),

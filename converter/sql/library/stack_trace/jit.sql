@@ -25,7 +25,7 @@ SELECT jit_code_id, create_ts, estimated_delete_ts, utid, start_address, size, f
        base64_decode(native_code_base64) AS native_code
 FROM main.jit_code;
 
--- Frames that samples had in this code. Code may move, and other code may take its place. If a
+-- Frames of samples in code of _jit_code. Code may move, and other code may take its place. If a
 -- frame's address had several pieces of code in turn, the frame has a row for each.
 CREATE PERFETTO VIEW _jit_frame(
     -- Code, see _jit_code.

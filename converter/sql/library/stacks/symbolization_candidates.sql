@@ -5,8 +5,8 @@
 INCLUDE PERFETTO MODULE stacks.cpu_profiling;
 
 -- The name of a file of Chrome on a server of symbols for Breakpad. Breakpad reads the first 16
--- bytes of the build id as a number of 4 bytes, two of 2 bytes, and 8 bytes; it writes them in
--- hexadecimal digits, and then 0 for the age.
+-- bytes of the build id as a number of 4 bytes, two numbers of 2 bytes, and 8 single bytes. The
+-- name has these numbers in hexadecimal digits, and then 0 for the age.
 CREATE PERFETTO FUNCTION _to_breakpad_module(
   -- File.
   mapping STRING,

@@ -21,7 +21,7 @@ SELECT c.ucpu, c.cpu, CASE
   END AS cluster_type
 FROM cpu c, clusters;
 
--- How many processors of a kind ran something.
+-- The number of processors of a kind that ran a thread.
 CREATE PERFETTO FUNCTION _active_cpu_count_for_cluster_type(
   -- Kind: little, medium or big.
   cluster_type STRING

@@ -83,7 +83,7 @@ FROM actual_frame_timeline_slice;
 CREATE PERFETTO INDEX _distinct_layer_actual_number
 ON _distinct_layer_actual_timeline_slice_per_process(frame_id, upid);
 
--- When frames were due: frame_id, upid, id of the slice.
+-- The expected times of frames: frame_id, upid, id of the slice.
 CREATE PERFETTO TABLE _distinct_from_expected_timeline_slice_per_process AS
 SELECT cast_int!(name) AS frame_id, upid, id FROM expected_frame_timeline_slice;
 
@@ -130,7 +130,7 @@ WITH
     JOIN android_frames_draw_frame d ON d.frame_id = w.frame_id AND d.upid = w.upid
     JOIN slice d_slice ON d_slice.id = d.id
   ),
-  -- The times come from any drawing of the frame's number.
+  -- The times come from any drawing with the frame's number.
   numbered AS (
     SELECT f.frame_id, ifnull(a.ts, any.ts) AS ts, ifnull(a.dur, any.dur) AS dur, f.do_frame_id,
       f.draw_frame_id, f.render_thread_utid, f.ui_thread_utid, e.upid, p.name AS process_name,

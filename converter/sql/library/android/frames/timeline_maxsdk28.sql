@@ -3,8 +3,8 @@
 -- Frames on Android up to version 9 (SDK 28), whose slices have no numbers of frames.
 
 -- Slices of threads about frames: id, ts and dur (ns), name, utid, upid, process_name,
--- is_main_thread. One walk over all slices finds them. The ranges hold the names that begin with
--- Choreographer#doFrame and DrawFrame; they cost less than patterns.
+-- is_main_thread. One walk over all slices finds them. The ranges contain the names that begin with
+-- Choreographer#doFrame and DrawFrame, and cost less than patterns.
 CREATE PERFETTO TABLE _frame_slice AS
 WITH found AS MATERIALIZED (
   SELECT id, ts, dur, track_id, name FROM slice
@@ -18,8 +18,8 @@ CROSS JOIN thread h ON h.utid = t.utid
 LEFT JOIN process p ON p.upid = h.upid;
 
 -- Frames in order of time. A frame is the work of the main thread (Choreographer#doFrame), and each
--- drawing (DrawFrame) of the process that begins before the process's next frame; a frame with
--- several drawings has a row for each.
+-- drawing (DrawFrame) that the process begins before its next frame. A frame with several drawings
+-- has a row for each drawing.
 CREATE PERFETTO TABLE _frames_maxsdk_28(
   -- Row, from 1.
   frame_id LONG,

@@ -11,7 +11,7 @@ SELECT c.id, c.ts, t.utid, extract_arg(c.arg_set_id, 'inode') AS inode,
 FROM thread_counter_track t JOIN counter c ON c.track_id = t.id
 WHERE t.name = 'mem.dma_heap_change';
 
--- Requests that the allocator's service answered, with the thread that asked.
+-- Requests that the allocator's service answered, with the requesting thread.
 CREATE PERFETTO TABLE _gralloc_request AS
 SELECT h.utid, s.ts, s.ts + s.dur AS end_ts, client.utid AS client_utid
 FROM process p
@@ -27,7 +27,7 @@ WHERE s.name = 'binder reply'
 
 CREATE PERFETTO INDEX _gralloc_request_ts ON _gralloc_request(utid, ts);
 
--- Changes, each with the thread that asked for it.
+-- Changes, each with the thread that requested it.
 CREATE PERFETTO TABLE _dmabuf_change_for AS
 SELECT d.*, coalesce(
   (SELECT r.client_utid FROM _gralloc_request r

@@ -4,7 +4,7 @@
 
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- One row for each period in which a process's memory in buffers stayed the same: upid, ts and dur
+-- One row for each period in which a process's memory in buffers was constant: upid, ts and dur
 -- (ns), and dmabuf_rss (bytes).
 CREATE PERFETTO TABLE _dmabuf_spans AS
 SELECT t.upid, i.ts, i.dur, CAST(i.value AS INTEGER) AS dmabuf_rss

@@ -20,7 +20,7 @@ SELECT coalesce(
   iif($kill_reason BETWEEN 1000 AND 1999, 'VENDOR_REASON', 'UNKNOWN'));
 
 -- Kills that lmkd wrote as slices named lmk,PID,REASON,SCORE. `generation` is 3 for moments on the
--- track of lmkd, and 2 for the slices of its first years.
+-- track of lmkd, and 2 for the slices of older versions.
 CREATE PERFETTO TABLE _lmk_slice AS
 WITH
   named AS (

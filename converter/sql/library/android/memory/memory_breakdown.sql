@@ -6,7 +6,7 @@
 INCLUDE PERFETTO MODULE android.oom_adjuster;
 INCLUDE PERFETTO MODULE counters.intervals;
 
--- Counters of memory: track_id, upid, name, unit (bytes for one of the counter).
+-- Counters of memory: track_id, upid, name, unit (bytes for each unit of the counter).
 CREATE PERFETTO TABLE _memory_breakdown_track AS
 SELECT id AS track_id, upid, iif(name = 'Heap size (KB)', 'mem.heap', name) AS name,
   iif(name = 'Heap size (KB)', 1024, 1) AS unit
@@ -16,8 +16,8 @@ WHERE name IN ('mem.rss.anon', 'mem.rss.file', 'mem.rss.shmem', 'mem.swap', 'mem
 
 CREATE PERFETTO INDEX _memory_breakdown_track_id ON _memory_breakdown_track(track_id);
 
--- The memory that children share with their zygote, taken as its average memory: upid, name, and
--- size (bytes).
+-- The memory that children share with their zygote, estimated by the zygote's average memory: upid,
+-- name, size (bytes).
 CREATE PERFETTO TABLE _zygote_memory AS
 SELECT t.upid, t.name, CAST(avg(CAST(c.value AS INTEGER) * t.unit) AS INTEGER) AS size
 FROM process p JOIN _memory_breakdown_track t ON t.upid = p.upid

@@ -2,9 +2,9 @@
 --
 -- The system server's slices about launches of activities.
 
--- The slices that the modules about launches are about: id, ts and dur (ns), track_id, name. One
--- walk over all slices finds them. The ranges hold the names that begin with launching and with
--- MetricsLogger and a colon; they cost less than patterns.
+-- The slices that the modules about launches read: id, ts and dur (ns), track_id, name. One walk
+-- over all slices finds them. The ranges contain the names that begin with "launching", and with
+-- "MetricsLogger" and a colon. The ranges cost less than patterns.
 CREATE PERFETTO TABLE _startup_slice AS
 SELECT id, ts, dur, track_id, name FROM slice
 WHERE (name >= 'launching' AND name < 'launchinh')

@@ -10,7 +10,7 @@ INCLUDE PERFETTO MODULE android.startup.startups_minsdk33;
 INCLUDE PERFETTO MODULE android.version;
 
 -- The way in which this version of Android traces launches: 28, 29 or 33, the SDK that introduced
--- the way. Without the version, the names of the slices decide.
+-- the way. If the version is not known, the names of the slices show the way.
 CREATE PERFETTO FUNCTION _startup_sdk()
 RETURNS LONG AS
 SELECT CASE
@@ -22,7 +22,7 @@ SELECT CASE
   ELSE 28
 END;
 
--- Launches: startup_id, ts, ts_end and dur (ns), package, startup_type (NULL: not told).
+-- Launches: startup_id, ts, ts_end and dur (ns), package, startup_type (NULL: not known).
 CREATE PERFETTO TABLE _android_startups_raw AS
 WITH way AS MATERIALIZED (SELECT _startup_sdk() AS sdk)
 SELECT l.rowid - 1 AS startup_id, l.ts, l.ts_end, l.dur, l.package, l.startup_type
@@ -34,14 +34,14 @@ UNION ALL
 SELECT l.startup_id, l.ts, l.ts_end, l.dur, l.package, l.startup_type
 FROM _startups_minsdk33 l JOIN way ON way.sdk = 33;
 
--- The slices of a main thread that tell kinds of launches apart: ts (ns), name, track_id.
+-- The slices of a main thread that distinguish kinds of launches: ts (ns), name, track_id.
 CREATE PERFETTO TABLE _startup_indicator_slices AS
 SELECT ts, name, track_id FROM _startup_slice
 WHERE name IN ('bindApplication', 'activityStart', 'activityResume');
 
 CREATE PERFETTO INDEX _startup_indicator_slices_track ON _startup_indicator_slices(track_id, ts);
 
--- How many slices of a name in _startup_indicator_slices a thread began in an interval.
+-- The number of slices in _startup_indicator_slices with a name that a thread began in an interval.
 CREATE PERFETTO FUNCTION _startup_indicator_slice_count(
   -- Start of the interval (ns).
   start_ts TIMESTAMP,
@@ -78,7 +78,7 @@ FROM (
     count(*) FILTER (WHERE s.name = 'activityStart') AS n_starts,
     count(*) FILTER (WHERE s.name = 'activityResume') AS n_resumes
   FROM _android_startups_raw l
-  -- Without a list of packages, the name of the process decides.
+  -- Without a list of packages, the name of the process gives the package.
   JOIN android_process_metadata p ON p.package_name = l.package
     OR (NOT EXISTS (SELECT 1 FROM package_list) AND p.process_name GLOB l.package || '*')
   JOIN thread h ON h.upid = p.upid AND h.is_main_thread

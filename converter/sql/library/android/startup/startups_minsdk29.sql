@@ -4,14 +4,14 @@
 
 INCLUDE PERFETTO MODULE android.startup.startup_events;
 
--- The times from one intent for an activity to the next one, or to the end of the trace.
+-- The times from one intent for an activity to the next intent, or to the end of the trace.
 CREATE PERFETTO TABLE _activity_intent_recv_spans AS
 SELECT ts, lead(ts, 1, trace_end()) OVER (ORDER BY ts) - ts AS dur
 FROM _startup_slice
 WHERE name = 'MetricsLogger:launchObserverNotifyIntentStarted'
 ORDER BY ts;
 
--- The times among these in which exactly one launch began.
+-- The times of _activity_intent_recv_spans in which exactly one launch began.
 CREATE PERFETTO VIEW _startup_partitions AS
 SELECT s.ts, s.dur FROM _activity_intent_recv_spans s
 WHERE (SELECT count(*) FROM _startup_events e WHERE e.ts BETWEEN s.ts AND s.ts + s.dur) = 1;
@@ -22,9 +22,9 @@ SELECT ts FROM _startup_slice
 WHERE name = 'MetricsLogger:launchObserverNotifyActivityLaunchFinished';
 
 -- Launches in order of time: ts, ts_end and dur (ns), package, startup_type (NULL). A launch begins
--- with the intent, and counts if the system server tells that a launch succeeded before the next
--- intent. The package is that of the launch's slice, since the system server may name another one
--- at the end.
+-- with the intent, and counts if the system server reports a successful launch before the next
+-- intent. The package comes from the launch's slice, because the system server may name another
+-- package at the end.
 CREATE PERFETTO TABLE _startups_minsdk29 AS
 SELECT p.ts, e.ts_end, e.ts_end - p.ts AS dur, e.package_name AS package, NULL AS startup_type
 FROM _startup_partitions p

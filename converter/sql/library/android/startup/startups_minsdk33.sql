@@ -4,13 +4,13 @@
 
 INCLUDE PERFETTO MODULE android.startup.startup_events;
 
--- The launches themselves: slices launchingActivity#N.
+-- Launches: slices launchingActivity#N.
 CREATE PERFETTO VIEW _startup_async_events AS
 SELECT ts, dur, cast_int!(substr(name, length('launchingActivity#') + 1)) AS startup_id
 FROM _startup_slice
 WHERE name GLOB 'launchingActivity#*' AND name NOT GLOB '*:*' AND dur > 0;
 
--- Their ends: instants launchingActivity#N:completed-KIND:PACKAGE.
+-- Ends of launches: instants launchingActivity#N:completed-KIND:PACKAGE.
 CREATE PERFETTO VIEW _startup_complete_events AS
 SELECT cast_int!(str_split(text, ':', 0)) AS startup_id, str_split(text, ':', 2) AS package_name,
   CASE str_split(text, ':', 1)

@@ -3,8 +3,9 @@
 -- Counters of processes as intervals.
 
 -- All counters of processes: ts and dur (ns), upid, value in the counter's unit, track_id, name. A
--- row lasts until the next reading; the last one to the end of the process or the trace, and 1 ns.
--- The window has all columns that questions name, so that only their rows are read.
+-- row lasts until the next reading, and the last row until 1 ns after the end of the process or the
+-- trace. The window has all columns that questions use, so that SQLite reads only the rows of a
+-- question.
 CREATE PERFETTO VIEW _all_counters_per_process AS
 SELECT c.ts, coalesce(
     lead(c.ts) OVER (PARTITION BY c.track_id, t.upid, t.name ORDER BY c.ts),

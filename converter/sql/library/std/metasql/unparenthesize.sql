@@ -2,7 +2,7 @@
 --
 -- Lists of expressions in macros.
 
--- The item of a list itself.
+-- Returns an item of a list unchanged.
 CREATE PERFETTO MACRO __metasql_item(item Expr) RETURNS Expr AS $item;
 
 -- Takes the parentheses off a list: (a, b) becomes a, b. For places where SQL wants a bare list, as

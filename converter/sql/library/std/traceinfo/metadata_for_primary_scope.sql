@@ -2,8 +2,8 @@
 --
 -- Facts about the trace, one for each name.
 
--- Each name of the table metadata once, with the value of the first trace and machine; values that
--- belong to no single trace come last.
+-- Each name of the table metadata once, with the value of the first trace and machine. A value that
+-- belongs to no single trace counts only if there is no other value.
 CREATE PERFETTO TABLE _metadata_for_primary_scope(
     -- Name of the fact.
     name STRING,

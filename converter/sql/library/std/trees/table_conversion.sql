@@ -2,7 +2,7 @@
 --
 -- Trees as values: made of tables, and turned into tables.
 
--- A column's name and value, as a tree takes them.
+-- A column's name and value, in the form for a tree.
 CREATE PERFETTO MACRO _tree_from_table_col(
     -- Column.
     col ColumnName
@@ -42,8 +42,8 @@ CREATE PERFETTO MACRO _tree_to_table_col_bind(
 RETURNS Expr AS __intrinsic_table_ptr_bind($idx, __intrinsic_stringify!($col));
 
 -- The nodes of a tree as rows. Columns: _tree_id, the number of the node in the tree, from 0;
--- _tree_parent_id, the number of its parent, NULL for roots; id and parent_id as they were given;
--- the named columns.
+-- _tree_parent_id, the number of its parent, NULL for roots; id and parent_id of the table; the
+-- named columns.
 CREATE PERFETTO MACRO _tree_to_table(
     -- Tree, see _tree_from_table.
     tree_ptr Expr,

@@ -3,7 +3,7 @@
 -- Bitmaps in Java heaps. Their numbers tell the process that made them and where their pixels are:
 -- PID * 10000000 + KIND * 1000000 + COUNT.
 
--- The process that had a process id at a time; of several, the last one.
+-- The process that had a process id at a time; the last process if there are several.
 CREATE PERFETTO FUNCTION _android_bitmap_resolve_sender_upid(
   -- Process id.
   pid LONG,
@@ -15,7 +15,7 @@ RETURNS LONG AS
 SELECT max(upid) FROM process
 WHERE pid = $pid AND $at_ts BETWEEN ifnull(start_ts, trace_start()) AND ifnull(end_ts, trace_end());
 
--- Where the pixels of a bitmap are.
+-- The place of the pixels of a bitmap.
 CREATE PERFETTO FUNCTION _android_bitmap_storage_type_name(
   -- Number of the kind.
   storage_type LONG

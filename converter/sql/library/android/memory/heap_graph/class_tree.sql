@@ -90,7 +90,7 @@ RETURNS TableOrSubquery AS (
   SELECT * FROM _heap_graph_object_sums!(_keeper)
 );
 
--- Classes and on how many paths their objects are: path_count, object_count, total_size and
+-- Classes, with the number of paths of their objects: path_count, object_count, total_size and
 -- total_native_size (bytes), class_name.
 CREATE PERFETTO MACRO _heap_graph_duplicate_objects_agg(
   -- Hashes of paths: id, path_hash.

@@ -5,7 +5,7 @@
 INCLUDE PERFETTO MODULE android.memory.heap_graph.dominator_tree;
 INCLUDE PERFETTO MODULE graphs.partition;
 
--- Whether a class is one of the language's own library, or an array of numbers.
+-- 1 if a class belongs to the language's library, or is an array of numbers.
 CREATE PERFETTO FUNCTION _is_libcore_or_array(
   -- Name of the class.
   obj_name STRING
@@ -16,7 +16,7 @@ FROM json_each('["java.*", "j$.*", "int[[]*", "long[[]*", "byte[[]*", "char[[]*"
   "float[[]*", "double[[]*", "boolean[[]*", "android.util.*Array*", "kotlinx.coroutines.*",
   "kotlinx.atomicfu.*"]');
 
--- The tree of dominators below one root, as tree_structural_partition_by_group takes it.
+-- The tree of dominators below one root, in the form for tree_structural_partition_by_group.
 CREATE PERFETTO TABLE _heap_graph_dominator_tree_for_partition AS
 SELECT t.id, ifnull(t.idom_id, _heap_graph_super_root_fn()) AS parent_id, o.type_id AS group_key
 FROM heap_graph_dominator_tree t JOIN heap_graph_object o ON o.id = t.id

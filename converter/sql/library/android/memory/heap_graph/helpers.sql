@@ -12,8 +12,8 @@ FROM heap_graph_class ORDER BY id;
 
 CREATE PERFETTO INDEX _heap_graph_class_name_hash_id ON _heap_graph_class_name_hash(id);
 
--- Objects with the parts of which a path's hash is made: id, upid, graph_sample_ts, name_hash,
--- root_type, heap_type.
+-- Objects with the parts of a path's hash: id, upid, graph_sample_ts, name_hash, root_type,
+-- heap_type.
 CREATE PERFETTO VIEW _heap_graph_hashed_object AS
 SELECT o.id, o.upid, o.graph_sample_ts, c.name_hash, ifnull(o.root_type, '') AS root_type,
   ifnull(o.heap_type, '') AS heap_type
@@ -46,8 +46,9 @@ RETURNS TableOrSubquery AS (
   ORDER BY id
 );
 
--- Sums of the objects of each path, and of their native memory, as a node of its own below: columns
--- as of _heap_graph_path_hashes_to_class_tree, with path_hash and parent_path_hash instead of ids.
+-- Sums of the objects of each path, and of their native memory in a separate node below. The
+-- columns are the columns of _heap_graph_path_hashes_to_class_tree, with path_hash and
+-- parent_path_hash instead of ids.
 CREATE PERFETTO MACRO _heap_graph_path_hash_aggregate(
   -- Hashes of paths: id, path_hash, parent_path_hash.
   tab TableOrSubquery

@@ -40,7 +40,7 @@ CREATE PERFETTO INDEX _heap_graph_object_tree_aggregation_id
 ON _heap_graph_object_tree_aggregation(id);
 
 -- Objects of some paths that refer to others: path_hash, class_name, outgoing_reference_count, sums
--- (bytes) of what is below, and the columns of heap_graph_object.
+-- (bytes) of the objects below, and the columns of heap_graph_object.
 CREATE PERFETTO MACRO _heap_graph_object_references_agg(
   -- Hashes of paths: id, path_hash.
   path_hashes TableOrSubquery,
@@ -63,8 +63,8 @@ RETURNS TableOrSubquery AS (
 );
 
 -- References of objects of some paths, with the object at the other end: path_hash, class_name of
--- the other, field_name, field_type_name, sums (bytes) of what is below the object that is referred
--- to, and the other's columns of heap_graph_object.
+-- the other object, field_name, field_type_name, sums (bytes) of the objects below the object at
+-- the end of the reference, and the other object's columns of heap_graph_object.
 CREATE PERFETTO MACRO _heap_graph_references_of(
   path_hashes TableOrSubquery,
   path_hash_values TableOrSubquery,

@@ -6,7 +6,7 @@
 INCLUDE PERFETTO MODULE android.memory.heap_graph.excluded_refs;
 INCLUDE PERFETTO MODULE graphs.dominator_tree;
 
--- The id of a node above all roots, which no object has; NULL without a heap graph.
+-- The id of a node above all roots. No object has this id. NULL without a heap graph.
 CREATE PERFETTO FUNCTION _heap_graph_super_root_fn()
 RETURNS LONG AS
 SELECT (SELECT max(id) + 1 FROM heap_graph_object);

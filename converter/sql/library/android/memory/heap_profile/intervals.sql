@@ -4,8 +4,8 @@
 
 -- A row for each dump of a heap: id, upid, heap_name, ts and dur (ns), and sums (bytes):
 -- `allocated`; `retained`, the memory that was allocated and not freed in this time; `delta`, all
--- allocations less all frees, frees of older memory, too. If a dump does not say when its time
--- began, the time begins 1 ns after the heap's previous dump, or 1 ns after the start of the trace.
+-- allocations less all frees, frees of older memory, too. If a dump lacks the start of its time,
+-- the time begins 1 ns after the heap's previous dump, or 1 ns after the start of the trace.
 CREATE PERFETTO TABLE _android_heap_profile_intervals AS
 WITH
   site AS (

@@ -5,12 +5,12 @@
 
 INCLUDE PERFETTO MODULE linux.cpu.frequency;
 
--- Start of the period that a time is in (ns); periods begin at multiples of their size (ns).
+-- The start of the period with a time (ns). Periods begin at multiples of their size (ns).
 CREATE PERFETTO FUNCTION _partition_start(ts TIMESTAMP, size LONG)
 RETURNS LONG AS
 SELECT $ts - $ts % $size;
 
--- How many periods the trace has.
+-- The number of periods of the trace.
 CREATE PERFETTO FUNCTION _partition_count(size LONG)
 RETURNS LONG AS
 SELECT trace_end() / $size - trace_start() / $size + 1;
@@ -26,8 +26,8 @@ WITH RECURSIVE
   )
 SELECT ts, ts + $size AS ts_end FROM period;
 
--- Intervals in the periods that they begin in, cut at the period's end. Both have the columns ts
--- and ts_end.
+-- Intervals in the periods in which they begin, cut at the period's end. Periods and intervals have
+-- the columns ts and ts_end.
 CREATE PERFETTO MACRO _interval_partitions(partitions TableOrSubquery, intervals TableOrSubquery)
 RETURNS TableOrSubquery AS (
   SELECT period.ts AS partition_ts, min(part.ts_end, period.ts_end) AS ts_end, part.ts
@@ -35,8 +35,8 @@ RETURNS TableOrSubquery AS (
   JOIN $partitions AS period ON part.ts >= period.ts AND part.ts < period.ts_end
 );
 
--- Use of the processors in each period: its start (ts), `utilization` of all of them (0 to 1), and
--- `unnormalized_utilization` (1 for each one that was busy). A run counts for the period in which
+-- Use of the processors in each period: its start (ts), `utilization` of all processors (0 to 1),
+-- and `unnormalized_utilization` (1 for each busy processor). A run counts for the period in which
 -- it began, up to the period's end.
 CREATE PERFETTO MACRO _cpu_avg_utilization_per_period(
   -- Size of a period (ns).
@@ -71,12 +71,12 @@ CREATE PERFETTO TABLE _busy_at_frequency AS
 SELECT ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_with_frequency;
 
 -- Runs of threads, cut where the processor's frequency changes: id, ts and dur (ns), ucpu, cpu,
--- utid, freq (kHz), counter_id. The last three columns of the frequency are NULL before its first
--- reading.
+-- utid, freq (kHz), counter_id. cpu, freq and counter_id are NULL before the first reading of the
+-- frequency.
 CREATE PERFETTO VIEW _cpu_freq_per_thread AS
 SELECT rowid - 1 AS id, ts, dur, ucpu, cpu, utid, freq, counter_id FROM _busy_at_frequency;
 
--- The times of _cpu_freq_per_thread within an interval. Times outside of the interval are cut off.
+-- The runs of _cpu_freq_per_thread, cut to an interval.
 CREATE PERFETTO FUNCTION _cpu_freq_per_thread_in_interval(ts TIMESTAMP, dur DURATION)
 RETURNS TABLE(id LONG, ts TIMESTAMP, dur DURATION, ucpu LONG, utid LONG, freq LONG) AS
 SELECT rowid - 1 AS id, max(ts, $ts) AS ts,
@@ -110,7 +110,7 @@ RETURNS _ProjectionFragment AS
   max(max_freq) AS max_freq,
   CAST(sum(millicycles) / (sum($runtime) / 1000) AS INTEGER) AS avg_freq;
 
--- Time that passed for a clock that stands while the device is suspended (ns).
+-- The time (ns) for a clock that stops while the device is suspended.
 CREATE PERFETTO MACRO _awake_time(
   -- Start (ns).
   ts Expr,
