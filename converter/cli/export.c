@@ -111,14 +111,16 @@ static bool is_table(sqlite3 *handle, const char *name)
 }
 
 // Appends the names of the tables that have rows. Names that begin with "_" or "sqlite_" are
-// internal.
+// internal; a table that is stored as "_NAME" has the view NAME. ftrace_event is stored as args.
 static int tables_list(sqlite3 *handle, struct name_vec *ret)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     int r = 0, code = sqlite3_prepare_v2(
                    handle,
-                   "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_*' "
-                   "AND name NOT GLOB 'sqlite_*' ORDER BY name",
+                   "SELECT name FROM sqlite_master m WHERE name NOT GLOB '_*' AND name NOT GLOB "
+                   "'sqlite_*' AND (type = 'table' OR type = 'view' AND (name = 'ftrace_event' OR "
+                   "EXISTS (SELECT 1 FROM sqlite_master s WHERE s.type = 'table' AND s.name = '_' "
+                   "|| m.name))) ORDER BY name",
                    -1, &row, NULL);
     while (r == 0 && code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {
         CLEANUP(statement_finalizep) sqlite3_stmt *first = NULL;
