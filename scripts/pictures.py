@@ -18,14 +18,14 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-WIDTH = 1120
-MARGIN = 18  # above the element at the top of the picture
-# name: (the element at the top of the picture, height, dark)
+WIDTH, HEIGHT_MAX = 1120, 1100
+MARGIN = 18  # above the element at the top of the picture, and below the last one
+# name: (the element at the top of the picture, the last element, dark)
 PICTURES = {
-    "report.png": ("body", 1010, False),
-    "report-tasks.png": ("#charts .group:nth-of-type(2)", 980, False),
-    "report-files.png": ("#charts .group:nth-of-type(3)", 640, True),
-    "report-heap.png": ("#others .group", 520, False),
+    "report.png": ("body", "#chart-pressure", False),
+    "report-tasks.png": ("#charts .group:nth-of-type(2)", "#chart-processes", False),
+    "report-files.png": ("#charts .group:nth-of-type(3)", ".map:nth-of-type(4)", True),
+    "report-heap.png": ("#others .group", "#flame-0", False),
 }
 
 LIVE = "top.png"
@@ -83,9 +83,14 @@ def main():
         live.write_text(live_view(options.build.resolve() / "producer" / "mmtrace",
                                   pathlib.Path(folder)))
         with browser.Browser() as window:
-            for name, (begin, height, dark) in PICTURES.items():
-                window.look(WIDTH, height, dark)
+            for name, (begin, end, dark) in PICTURES.items():
+                window.look(WIDTH, HEIGHT_MAX, dark)
                 window.open(page)
+                height = window.run(
+                    f"document.querySelector('{end}').getBoundingClientRect().bottom - Math.max("
+                    f"document.querySelector('{begin}').getBoundingClientRect().top, {MARGIN})")
+                height = min(int(height) + 2 * MARGIN, HEIGHT_MAX)
+                window.look(WIDTH, height, dark)
                 window.run("document.getElementById('time').style.position = 'static';"
                            f"document.documentElement.style.scrollPadding = '{MARGIN}px'")
                 window.run(f"document.querySelector('{begin}').scrollIntoView()")

@@ -60,9 +60,15 @@ function healthPanel(trace) {
     behind);
 }
 
+const MACHINE = {trace_uuid: "Trace UUID", system_name: "System", system_release: "Kernel",
+  system_version: "Build of the kernel", system_machine: "Architecture",
+  tracing_service_version: "Recorded by", timezone_off_mins: "Time zone (minutes east of UTC)",
+  system_ram_bytes: "Memory"};
+
 function machinePanel(trace) {
   const rows = rowsOf(trace.data.machine, ["key", "value"]).map(([key, value]) =>
-    [capital(key.replaceAll("_", " ")), /_bytes$/.test(key) ? bytes(Number(value)) : value]);
+    [MACHINE[key] || capital(key.replaceAll("_", " ")),
+      /_bytes$/.test(key) ? bytes(Number(value)) : value]);
   return rows.length ? make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"),
     make("div", {class: "wrap"}, table([{title: ""}, {title: "", kind: "wide"}], rows)))
     : make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"), make("p",

@@ -99,7 +99,8 @@ function table(columns, rows) {
       return cell("td", column, value === null || value === undefined ? "–"
         : column.show ? column.show(value) : String(value));
     }))));
-  return make("div", {class: "scroll", tabindex: "0"}, make("table", {}, head, body));
+  const named = columns.some((column) => column.title);
+  return make("div", {class: "scroll", tabindex: "0"}, make("table", {}, named ? head : null, body));
 }
 
 // Makes the place of the table behind a chart. The table is made when the user opens it.

@@ -11,10 +11,19 @@ page.traces.forEach((trace, i) => {
   trace.pageBytes = trace.data.page_size.bytes[0];
 });
 
+// What stands on one line: a number and its unit, a pid, a date with its time.
+const WHOLE = /(\(?\d{4}-\d\d-\d\d [\d:]+ UTC\)?|\(?\d\d:\d\d:\d\d UTC\)?|\(pid \d+\)|[\d.,]+ (?:[KMGT]?i?B|[mun]?s|%))(?![\w%])/;
+
+function keepTogether(sentence) {
+  sentence.replaceChildren(...sentence.textContent.split(WHOLE).map((part, i) =>
+    i % 2 ? make("span", {class: "whole"}, part) : part));
+}
+
 // Links the sentences of a verdict to their moments.
 function linkVerdict(trace, mark) {
   for (const item of trace.list.querySelectorAll("li")) {
     item.querySelector("button")?.remove();
+    keepTogether(item.querySelector("p"));
     if (!item.dataset.ts) continue;
     const from = (Number(BigInt(item.dataset.ts) / 1000n) - trace.start) / 1e6;
     const long = Number(item.dataset.dur) / 1e9;
