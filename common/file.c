@@ -189,7 +189,7 @@ struct walk {
     folder_fault_fn fault;
     struct path_end *end;
     bool follows_last;
-    bool is_last; // the name is the last one, and has no slash after it
+    bool is_last; // the name is the last name, and has no slash after it
 };
 
 // Reads the next name.
@@ -264,7 +264,8 @@ static int link_judge(struct walk *walk, int fd, const struct stat *st)
     return is_strangers(st, &folder) ? refuse(walk, st, "is a link of another user") : 0;
 }
 
-// `fd`: the last part. Returns 0 if it was a link; 1: the walk ends here; or a negative errno.
+// Handles the last part, which `fd` holds. Returns 0 if the part was a link, 1 if the walk ends
+// here, or a negative errno.
 static int last_part(struct walk *walk, int fd, const struct stat *st)
 {
     if (!S_ISLNK(st->st_mode) || !walk->follows_last)
@@ -273,7 +274,7 @@ static int last_part(struct walk *walk, int fd, const struct stat *st)
     return r < 0 ? r : walk->end->is_magic ? 1 : link_expand(walk, fd);
 }
 
-// Takes one step. Returns 0; 1: the walk ends here; or a negative errno.
+// Takes one step. Returns 0, 1 if the walk ends here, or a negative errno.
 static int step(struct walk *walk)
 {
     const int flags = O_PATH | O_CLOEXEC | O_NOFOLLOW;

@@ -9,7 +9,7 @@
 
 #define FNV_BEGIN UINT64_C(0xcbf29ce484222325)
 
-// Returns the hash of the bytes after those that `hash` stands for.
+// Returns the hash of the bytes that `hash` covers, followed by `bytes`.
 static inline uint64_t fnv_add(uint64_t hash, const void *bytes, size_t size)
 {
     const uint8_t *at = bytes;

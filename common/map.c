@@ -16,8 +16,8 @@
 
 struct hash_seed hash_seed = {0x9e3779b97f4a7c15ULL, 0x9fb21c651e98df25ULL};
 
-// The kernel gives each process 16 random bytes, for the case that getrandom() would wait or is
-// refused.
+// Draws the random numbers. If getrandom() would wait or is refused, uses the 16 random bytes that
+// the kernel gives each process.
 __attribute__((constructor)) static void seed_draw(void)
 {
     int saved = errno;

@@ -6,7 +6,7 @@
 //     offset 4096 len 65536            # relative to the entry; any number of such pairs
 //     file "assets/a b.dat"            # without a range: the whole entry
 //
-// Blanks or newlines separate the words. A name that is empty or has blanks stands in double
+// Blanks or newlines separate the words. A name that is empty or has blanks must be in double
 // quotes. `length` is another word for `len`. Numbers are decimal or 0x hexadecimal. A word that
 // begins with `#` begins a comment.
 #pragma once

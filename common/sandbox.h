@@ -44,8 +44,8 @@ int sandbox_service(void);
 int sandbox_shuffles(void);
 
 // Limits the process's memory without a file (RLIMIT_DATA, a soft limit that the process may raise
-// again). A lower existing limit stays. Returns the limit in force in bytes, or UINT64_MAX for
-// none. Changes nothing under sanitizers.
+// again). A lower existing limit stays. Returns the limit in force in bytes, or UINT64_MAX if there
+// is no limit. Changes nothing under sanitizers.
 uint64_t sandbox_data(uint64_t max_bytes);
 
 VEC_DEFINE(sandbox_path_vec, const char *);

@@ -16,7 +16,7 @@ struct text {
 // The text of a literal. Fit for initializers of static tables.
 #define TEXT(literal) ((struct text){"" literal, sizeof(literal) - 1})
 
-// The text of a terminated string. NULL gives no text.
+// Returns the text of a terminated string. For NULL, returns no text.
 static inline struct text text_from(const char *string)
 {
     return (struct text){string, string ? strlen(string) : 0};

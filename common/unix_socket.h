@@ -29,7 +29,7 @@ int unix_socket_new(int type, int *ret_fd);
 int unix_socket_listen(const char *name, int type, mode_t mode, gid_t group, int *ret_fd);
 
 // Returns whether `r`, a negative errno of accept(), means that descriptors or memory are short.
-// The client then still waits, and would wake an event loop again at once.
+// The client then still waits, and would immediately wake an event loop again.
 bool unix_socket_lacks(int r);
 
 // Sets whether the kernel refuses descriptors that peers pass to this socket, and to the sockets

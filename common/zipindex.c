@@ -181,8 +181,8 @@ static int end_find(struct reader *reader, uint64_t *ret_at, uint8_t (*ret)[END_
 }
 
 // Finds the zip64 end record before the end record at `end`; reader->is_zip64 says whether it
-// exists. If the zip stands after a prefix, the offset in the locator is too low by the size of
-// the prefix.
+// exists. If the zip follows a prefix, the offset in the locator is too low by the size of the
+// prefix.
 static int end64_find(struct reader *reader, uint64_t end, uint64_t *ret_at,
                       uint8_t (*ret)[END64_BYTES])
 {

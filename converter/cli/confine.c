@@ -49,7 +49,8 @@ static int rights_drop(void)
     return setuid(0) == 0 ? -EPERM : 0;
 }
 
-// The user nobody may lack access to root's folder for temporary files.
+// Forgets TMPDIR if the process has no access to this folder: root's folder may be closed to the
+// user nobody.
 static void temporary_folder_check(void)
 {
     const char *folder = getenv("TMPDIR");

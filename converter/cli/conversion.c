@@ -2,9 +2,9 @@
 //
 // The conversion writes one working file in a folder beside the output, and renames the file at the
 // end. The first trace of a new database is written there directly. Each further trace is converted
-// into a file of its own and joined. Other files are added last, because they refer to processes
-// and frames. The conversion does not touch the old database: if the process is killed, the old
-// database stays as it was.
+// into a separate file and joined. Other files are added last, because they refer to processes and
+// frames. The conversion does not touch the old database: if the process is killed, the old
+// database is unchanged.
 //
 // Nothing is loaded twice (sources.h): a file whose bytes are in the database is not converted, and
 // a converted trace whose recording is in the database is not joined. If no file is left, the old
@@ -69,7 +69,8 @@ static int modules_add(struct run *run, sqlite3 *handle)
     return r;
 }
 
-// A database to which rows are added keeps its form of answers.
+// Makes the tables answer as trace_processor's, with --compat, or if the old database already
+// answers in this way.
 static int compat_make(struct run *run, sqlite3 *handle)
 {
     return run->conversion->compat || compat_is_stored(handle) ? compat_store(handle, run->err) : 0;

@@ -15,9 +15,9 @@
 
 DEFINE_CLEANUP(database_freep, struct database, database_free);
 
-// SQLite would apply a journal of the old database to the new database and destroy the new
-// database. The exclusive transaction completes the journal, unless another program uses the
-// database.
+// Completes a journal of the old database. Otherwise SQLite would apply the journal to the new
+// database and destroy the new database. An exclusive transaction completes the journal, unless
+// another program uses the database.
 int run_settle_journals(struct run *run)
 {
     const char *output = run->conversion->output;

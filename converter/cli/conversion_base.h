@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The database that a conversion begins with: the old database, or an empty one.
+// The first content of the working file: the old database, or an empty database.
 #pragma once
 
 #include "converter/cli/conversion_run.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A trace is converted at once. Other files refer to processes and frames of traces, so they wait
-// (conversion_rest.h).
+// A trace is converted immediately. Other files refer to processes and frames of traces, so they
+// wait (conversion_rest.h).
 #include "converter/cli/conversion_inputs.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "converter/input/kinds.h"
 #include "converter/translate/translate.h"
 
-// True, after a message, if the budget has no room for a further file
+// Returns true, after a message, if the budget has no room for a further file.
 static bool is_used_up(struct run *run, const char *name)
 {
     char text[96];
@@ -110,7 +110,7 @@ static int content_take(struct run *run, struct content content)
     return r;
 }
 
-// True if the name of a compressed file says that the file is worth unpacking.
+// Returns true if the name of a compressed file suggests that its content is input.
 static bool compressed_name_fits(const char *name)
 {
     static const char *const words[] = {"trace", ".pb",   ".tar",   ".tgz",

@@ -119,7 +119,7 @@ static int waiting_import(struct run *run, sqlite3 *handle, struct bulk *bulk,
     return 0;
 }
 
-// A NUL separates the notes: names can have any other byte.
+// Prints the notes. A NUL separates the notes, because names can have any other byte.
 static int notes_print(struct run *run, const struct strbuf *notes)
 {
     run->result.is_partial |= notes->size > 0;
@@ -128,7 +128,7 @@ static int notes_print(struct run *run, const struct strbuf *notes)
     return notes->failed ? err_errno(run->err, -ENOMEM, "database") : 0;
 }
 
-// True if a file before this index has the same format
+// Returns true if a file before this index has the same format.
 static bool format_was_seen(const struct run *run, size_t before)
 {
     for (size_t i = 0; i < before; i++)
@@ -138,7 +138,7 @@ static bool format_was_seen(const struct run *run, size_t before)
 }
 
 // Imports all files of a format and bypasses SQLite, if the tables of the format have no rows yet.
-// *ret: true if the files are imported.
+// Sets *ret to true if the files are imported.
 static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *format,
                     struct strbuf *notes, bool *ret)
 {
@@ -157,7 +157,8 @@ static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *
     return r;
 }
 
-// *ret: true if the files are imported, or left out for lack of room.
+// Imports all files of a format with bulk_try(), as the budget allows. Sets *ret to true if the
+// files are imported, or left out for lack of room.
 static int bulk_import(struct run *run, sqlite3 *handle, const struct file_format *format,
                        bool *ret)
 {

@@ -5,5 +5,5 @@
 
 #include "converter/cli/conversion_run.h"
 
-// Called when all traces are converted. Returns 0 or a negative errno with text.
+// Must be called after all traces are converted. Returns 0 or a negative errno with text.
 int run_import_rest(struct run *run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first trace becomes the working file. Each further trace is converted into a file of its own
+// The first trace becomes the working file. Each further trace is converted into a separate file
 // and joined. If the room is not enough, the same trace is converted again with a smaller share of
 // the budget (budget.h).
 #include "converter/cli/conversion_traces.h"
@@ -79,8 +79,8 @@ static void damage_print(struct run *run, const char *trace, const struct input 
     }
 }
 
-// *ret_rows: number of rows in all tables. Returns -EDQUOT also for a complete database that is too
-// large.
+// Converts the trace within the budget's present share. Sets *ret_rows to the number of rows in all
+// tables. Returns -EDQUOT also for a complete database that is too large.
 static int trace_try(struct run *run, const struct content *content, const char *path,
                      const struct id_shifts *shifts, struct trace_result *ret, uint64_t *ret_rows)
 {
@@ -144,7 +144,7 @@ static int trace_import(struct run *run, const struct content *content, const ch
     return err_hint(run->err, r, "give more");
 }
 
-// *ret: the shift of a trace onto the clock of the first trace, in ns
+// Finds *ret, the shift (ns) of a trace onto the clock of the first trace.
 static int shift_find(struct run *run, sqlite3 *handle, const char *part, const char *name,
                       int64_t *ret)
 {
@@ -188,7 +188,7 @@ static int part_skips(struct run *run, const char *part, const char *name, bool 
     return r;
 }
 
-// *ret: the shifts of ids for the next trace, freed by the caller
+// Finds *ret, the shifts of ids for the next trace. The caller frees *ret.
 static int shifts_find(struct run *run, struct id_shifts **ret)
 {
     CLEANUP(run_handle_closep) sqlite3 *handle = NULL;

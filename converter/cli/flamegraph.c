@@ -85,20 +85,20 @@ static bool is_of(const struct options *options, const char *what)
     return options->of && str_eq(options->of, what);
 }
 
-// True if an option of heap profiles alone is given.
+// Returns true if an option only for heap profiles is given.
 static bool names_heaps(const struct options *o)
 {
     return o->total || o->count || o->diff || o->heap || is_of(o, "heap");
 }
 
-// True if an option of samples alone is given.
+// Returns true if an option only for samples is given.
 static bool names_samples(const struct options *o)
 {
     return o->from != INT64_MIN || o->by_thread ||
            (o->of && !is_of(o, "heap") && !is_of(o, "java"));
 }
 
-// True if an option of heap profiles or of samples is given.
+// Returns true if an option for heap profiles or for samples is given.
 static bool names_profiles(const struct options *o)
 {
     return names_heaps(o) || names_samples(o) || o->pid >= 0 || o->process || o->at != INT64_MAX;

@@ -28,7 +28,8 @@ static struct {
 
 #ifdef HAVE_LIBEDIT
 
-// libedit calls this function until it returns NULL. `state` is 0 at the first call.
+// Returns the next word for completion. libedit calls this function until it returns NULL. `state`
+// is 0 at the first call.
 static char *word_next(const char *text, int state)
 {
     static size_t at;
@@ -51,7 +52,7 @@ static char **words_complete(const char *text, int start, int end)
     return rl_completion_matches(text, word_next);
 }
 
-// Text is UTF-8, also if the locale has another encoding.
+// Prepares libedit. Text is UTF-8, also if the locale has another encoding.
 static void editor_begin(void)
 {
     setlocale(LC_CTYPE, "");

@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-// `words`: the words for completion, ended by NULL, borrowed. `history`: the path of a file, or
-// NULL.
+// Opens the editor. `words`: the words for completion, ended by NULL, borrowed. `history`: the path
+// of a file, or NULL.
 void line_editor_open(const char *const *words, const char *history);
 
 // Replaces the words for completion.

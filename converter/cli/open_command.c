@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql open: hands one file to the Perfetto UI in a browser on this machine. The UI may fetch from
-// 127.0.0.1:9001 (its policy names the port), if the answer allows its origin. With --report the
-// browser gets the report of the trace, as a page of its own.
+// 127.0.0.1:9001 (its policy names the port), if the answer allows its origin. With --report, the
+// browser gets the report of the trace as a separate page.
 //
 // Other programs and other users of the machine can connect, too. Therefore the path has a random
 // word that only the printed link has. The Host header must be this address: a page that rebinds
@@ -43,7 +43,7 @@
 #define REQUEST_MAX 16384
 #define GUESTS_MAX  32                  // connections without a complete request
 #define PATIENCE    (5 * NSEC_PER_SEC)  // for a request
-#define STALL       (60 * NSEC_PER_SEC) // for a reader that takes nothing
+#define STALL       (60 * NSEC_PER_SEC) // for a reader that takes no data
 
 static const char help[] =
     "usage: mmsql open [OPTION]... TRACE\n"
@@ -154,7 +154,8 @@ static bool host_fits(const struct served *served, const struct request *request
     return str_eq(host, wanted);
 }
 
-// A browser that opens a page sends no origin. A page that fetches sends its own.
+// Checks the Origin header. A browser that opens a page sends no origin. A page that fetches a file
+// sends its origin.
 static bool origin_fits(const struct served *served, const struct request *request)
 {
     char origin[64];
@@ -280,7 +281,7 @@ static int guest_accept(struct guests *guests, int listener)
     return 0;
 }
 
-// Waits until somebody connects or sends something, or until the time of the oldest guest ends.
+// Waits until a client connects or sends data, or until the time of the oldest guest ends.
 static int guests_wait(const struct guests *guests, int listener)
 {
     struct pollfd polls[GUESTS_MAX + 1] = {{.fd = listener, .events = POLLIN}};
@@ -295,7 +296,7 @@ static int guests_wait(const struct guests *guests, int listener)
     return n < 0 && errno != EINTR ? -errno : 0;
 }
 
-// Answers complete requests, and ends connections that are broken or late. Returns true if somebody
+// Answers complete requests, and ends connections that are broken or late. Returns true if a client
 // has the whole file.
 static bool guests_serve(struct guests *guests, const struct served *served)
 {
@@ -310,7 +311,8 @@ static bool guests_serve(struct guests *guests, const struct served *served)
     return false;
 }
 
-// Serves until somebody has the file. Other users of the machine may connect and send nothing.
+// Serves until a client has the whole file. Other users of the machine may connect and send no
+// data.
 static int serve(const struct served *served, int listener)
 {
     CLEANUP(guests_done) struct guests guests = {.n = 0};
@@ -387,7 +389,8 @@ static int report_make(const char *path, struct served *ret, struct err *err)
     return 0;
 }
 
-// The path has a random word and an ending that tells the UI nothing about the file's name.
+// Makes the path of the URL: a random word, and an ending that does not reveal the file's name to
+// the UI.
 static int path_make(struct served *ret, struct err *err)
 {
     unsigned char word[16];

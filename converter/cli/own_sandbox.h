@@ -19,7 +19,7 @@ struct own_sandbox {
     bool writes_all;    // files are not guarded
     bool runs_programs; // for example a pager
     bool bounds_data;   // limit data to half of the available memory
-    bool failed;        // memory is out
+    bool failed;        // memory ran out
 };
 
 // Allows reading of a file and of the files that belong to it: journals of a database, times of a

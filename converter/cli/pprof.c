@@ -363,7 +363,7 @@ static int profile_run(sqlite3 *handle, const struct options *options,
     return code == SQLITE_OK && r == 0 && used.frames.n > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-// An incomplete profile is not published.
+// Writes the profile. An incomplete profile is not published.
 static int pprof_run(const struct options *options)
 {
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};

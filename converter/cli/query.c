@@ -96,8 +96,9 @@ struct query {
     struct limits limits;
 };
 
-// True if the file begins as a database or cannot be read; all other files are tried as traces. A
-// named pipe is not opened here, because its writer would take the close for the end of the reader.
+// Returns true if the file begins as a database or cannot be read; all other files are tried as
+// traces. A named pipe is not opened here, because its writer would take the close for the end of
+// the reader.
 static bool is_database(const char *path)
 {
     char head[16] = {0};
@@ -144,7 +145,8 @@ static int trace_convert(const struct trace_order *order, const char *output,
     return r;
 }
 
-// True if the conversion may succeed outside the cache: the disk is full, or rights are missing.
+// Returns true if the conversion may succeed outside the cache: the disk is full, or rights are
+// missing.
 static bool is_of_the_place(int r)
 {
     return r == -ENOSPC || r == -EDQUOT || r == -EFBIG || r == -EIO || r == -EROFS ||
@@ -235,7 +237,7 @@ void question_closep(sqlite3 **handle)
     sqlite3_close(*handle);
 }
 
-// SQLite has opened the file before its name is removed.
+// Opens a database from standard input. SQLite opens the file before its name is removed.
 static int stdin_open(sqlite3 **ret)
 {
     CLEANUP(stream_file_done) struct stream_file stream = {0};
@@ -308,7 +310,8 @@ static int source_open(const struct query *query, const struct trace_cache *cach
     return SQLITE_MISUSE;
 }
 
-// SQL may attach other databases; the prompt runs a pager and keeps a history.
+// Enters the sandbox, which allows what the query needs: SQL may attach other databases, and the
+// prompt runs a pager and keeps a history.
 static bool query_sandbox(const struct query *query, struct trace_cache *cache)
 {
     bool asks = !query->sql && !query->file;
@@ -323,7 +326,7 @@ static bool query_sandbox(const struct query *query, struct trace_cache *cache)
 
 DEFINE_CLEANUP(engine_freep, struct sql_engine, sql_engine_free);
 
-// The library, and the packages that the options name.
+// Adds the library, and the packages that the options name.
 static bool packages_fill(struct sql_packages *packages, const struct query *query)
 {
     struct err err = {0};
@@ -416,7 +419,7 @@ static int operands_read(struct query *query, int argc, char **argv)
     return query_run(query);
 }
 
-// True for SQL that begins with a comment: the name of an option has no blanks.
+// Returns true for SQL that begins with a comment: the name of an option has no blanks.
 static bool is_comment(const char *argument)
 {
     const char *end = argument + strcspn(argument, "= \t\r\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql report: a page that shows what happened in a trace, or the difference of two traces.
+// mmsql report: a page that shows the events of a trace, or the difference of two traces.
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>

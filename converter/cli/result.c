@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table form needs column widths first, so it holds rows in memory, at most HELD_CELLS cells.
-// Later rows are printed at once, in these widths or wider. CSV and JSON rows are printed at once.
+// Later rows are printed immediately, in these widths or wider. CSV and JSON rows are always
+// printed immediately.
 #include "converter/cli/result.h"
 
 #include <errno.h>

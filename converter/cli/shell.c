@@ -2,7 +2,7 @@
 //
 // The prompt collects lines until SQLite reports a complete statement. The output goes through a
 // pager, so that a wide or long table does not run off the screen. Ctrl-C ends the running
-// statement or discards the typed statement; the program goes on.
+// statement or discards the typed statement; the program continues.
 #include "converter/cli/shell.h"
 
 #include <errno.h>

@@ -169,7 +169,7 @@ static const char overlap_sql[] =
         "p.uuid") " AND t.uuid <> p.uuid WHERE" SAME_TIME
                   "AND t.end_ts > t.start_ts ORDER BY seconds DESC LIMIT 1";
 
-// *ret: the text that `say` makes of the first row; unchanged if there is no row
+// Sets *ret to the text that `say` makes of the first row. Without a row, *ret is unchanged.
 static int row_ask(sqlite3 *handle, const char *sql, char *(*say)(sqlite3_stmt *row), char **ret,
                    struct err *err)
 {

@@ -68,7 +68,7 @@ static ssize_t pipe_peek(char *ret, size_t size)
     return n > 0 ? read(from, ret, (size_t)n) : n;
 }
 
-// True if the writer has closed the pipe. Otherwise waits LOOK_WAIT_MS.
+// Returns true if the writer has closed the pipe. Otherwise waits LOOK_WAIT_MS.
 static bool pipe_has_ended(void)
 {
     struct pollfd pipe = {.fd = STDIN_FILENO}; // POLLHUP needs no request

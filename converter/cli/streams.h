@@ -8,7 +8,7 @@
 
 #include "common/err.h"
 
-// A file in a folder of its own, in the system's folder for temporary files. All zero: no file.
+// A file in a separate folder, in the system's folder for temporary files. All zero: no file.
 struct stream_file {
     char *folder; // owned
     char *file;   // owned; the file may not exist yet

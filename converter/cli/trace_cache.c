@@ -419,7 +419,7 @@ static void entries_trim(const struct trace_cache *cache)
 
 // -- a new entry --
 
-// Moves the messages of the conversion from a file of their own into the note.
+// Moves the messages of the conversion from their separate file into the note.
 static bool note_write(int folder, const struct cached_trace *trace, uint64_t size)
 {
     struct stat st;
@@ -434,7 +434,7 @@ static bool note_write(int folder, const struct cached_trace *trace, uint64_t si
            fd_write_all(fd, note.text, note.size) == 0 && unlinkat(folder, CACHE_MESSAGES, 0) == 0;
 }
 
-// True if the folder has no other files than the database and the note.
+// Returns true if the folder has no other files than the database and the note.
 static bool has_no_more(int folder)
 {
     int n = 0;
@@ -464,7 +464,7 @@ static bool entry_complete(const struct trace_cache *cache, int folder, const ch
     return renameat(folder, name, folder, strrchr(trace->entry, '/') + 1) == 0;
 }
 
-// True if the file has not changed since the question began.
+// Returns true if the file has not changed since the question began.
 static bool is_unchanged(const struct trace_cache *cache, const struct cached_trace *trace)
 {
     CLEANUP(cached_trace_done) struct cached_trace now = {0};

@@ -27,7 +27,7 @@ struct trace_keeper {
 };
 
 // Starts the keeper before the sandbox is entered; new databases are made in `folder`. Without a
-// keeper (no process, no room) nothing new is kept.
+// keeper (no process, no room), no new database is kept.
 void trace_keeper_start(struct trace_keeper *keeper, const char *folder, trace_keep_fn keep,
                         void *userdata);
 // Ends the keeper, which removes the place. The keeper also ends if this process is killed.

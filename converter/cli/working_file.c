@@ -90,8 +90,8 @@ static bool others_may_rename(int folder_fd)
     return !(st.st_mode & S_ISVTX) && st.st_mode & (S_IWGRP | S_IWOTH);
 }
 
-// A folder that can be locked belongs to no living process. If locks do not work, nothing is
-// removed.
+// Removes the folders of killed processes. A folder that can be locked belongs to no living
+// process. If locks do not work, no folder is removed.
 static void left_folders_remove(const char *output)
 {
     CLEANUP(freep) char *folder = folder_of(output);
@@ -197,7 +197,7 @@ int working_file_make(const struct working_folder *folder, const char *name, str
     return 0;
 }
 
-// An output that is a link to a missing file is replaced.
+// Finds the place. An output that is a link to a missing file is replaced.
 int output_place_find(const char *output, bool follows_last, struct output_place *ret,
                       struct err *err)
 {

@@ -29,9 +29,9 @@ bool working_folder_is_name(const char *name, const char *output);
 // Removes the folder with its files, and working folders in the folder.
 void working_folder_remove(struct working_folder *folder);
 
-// Makes an empty file in the folder. The path *ret, which the caller frees, leads to the file
-// while the folder is open, whatever happens to the folder's name. Returns 0 or a negative errno
-// with text.
+// Makes an empty file in the folder. The path *ret, which the caller frees, leads to the file while
+// the folder is open, even if the folder gets another name. Returns 0 or a negative errno with
+// text.
 int working_file_make(const struct working_folder *folder, const char *name, struct err *err,
                       char **ret);
 
@@ -57,7 +57,7 @@ void output_place_done(struct output_place *place);
 // Returns the size of a file in bytes; 0 if the file is missing.
 uint64_t file_size(const char *path);
 
-// Returns true if a journal is beside the database, or if memory is out.
+// Returns true if a journal is beside the database, or if memory ran out.
 bool has_journal(const char *database);
 
 // Gives the file `working` the name of `output`, and the permissions of an existing `output`.

@@ -149,7 +149,7 @@ static struct value_table *sites_table(const struct site_vec *sites)
     return table;
 }
 
-// (call site)
+// SQL arguments: (call site)
 static void annotated_stack(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -28,7 +28,7 @@ static void arg_sets_destroy(void *sets)
     arg_sets_free(sets);
 }
 
-// All calls in one statement share the arg sets.
+// Returns the arg sets, which all calls in one statement share.
 static struct arg_sets *arg_sets_of(sqlite3_context *context)
 {
     struct arg_sets *sets = sqlite3_get_auxdata(context, SHARED_ARG_SETS);

@@ -91,7 +91,8 @@ static int64_t moved(int64_t a, int64_t from, int64_t to)
 }
 
 // Returns the clock's time at a moment. The clock advances from the snapshot before the moment, but
-// not beyond the next snapshot. Before the first snapshot the clock stands still, as in Perfetto.
+// not beyond the next snapshot. Before the first snapshot, the clock does not advance, as in
+// Perfetto.
 static int64_t clock_at(const struct snapshot_vec *snapshots, int64_t ts)
 {
     size_t low = 0, high = snapshots->n;

@@ -82,7 +82,7 @@ static int wakeup_add(struct wakeups *wakeups, int64_t id, struct wakeup wakeup)
     return 0;
 }
 
-// (id, utid, ts, dur, idle_dur, waker_id, prev_id)
+// SQL arguments: (id, utid, ts, dur, idle_dur, waker_id, prev_id)
 static void wakeups_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -147,8 +147,9 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-// A sleep without a known length lasts as long as the window. The sleep of a node that has a
-// previous node, but no waker, belongs to the node itself: the thread waited in the kernel.
+// Divides a window. A sleep without a known length lasts as long as the window. The sleep of a node
+// that has a previous node, but no waker, belongs to the node itself: the thread waited in the
+// kernel.
 static void window_look(struct walk *walk, const struct window *window)
 {
     const struct wakeup *node = window->node;
@@ -252,7 +253,7 @@ static void walks_run(sqlite3_context *context, sqlite3_value **argv, struct val
     value_table_result(context, table);
 }
 
-// (wakeups, ids of the roots)
+// SQL arguments: (wakeups, ids of the roots)
 static void critical_path(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -261,7 +262,7 @@ static void critical_path(sqlite3_context *context, int argc, sqlite3_value **ar
     walks_run(context, argv, value_table_new(ELEMENTS(names), names), blockers_print);
 }
 
-// (wakeups, ids of the roots)
+// SQL arguments: (wakeups, ids of the roots)
 static void critical_path_flat(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -18,7 +18,8 @@ SQLITE_EXTENSION_INIT3
 #define ZSTD_LEVEL       9
 #define UNZSTD_BYTES_MAX (512 << 20)
 
-// FNV-1a over the bytes of the values, one after another. A number has eight bytes, NULL no bytes.
+// Makes the result FNV-1a over the bytes of the values, one after another. A number has eight
+// bytes, NULL no bytes.
 static void hash(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     uint64_t value = FNV_BEGIN;

@@ -547,7 +547,7 @@ static struct value_table *table_make(const struct flames *flames)
     return table;
 }
 
-// (type, ts, time constraints, upid, group of upids, focus)
+// SQL arguments: (type, ts, time constraints, upid, group of upids, focus)
 static void flamegraph(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

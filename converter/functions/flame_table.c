@@ -209,7 +209,7 @@ static const char *query_read(struct flame_query *query, int argc, sqlite3_value
                : NULL;
 }
 
-// ('view', view, 'value', column, ...)
+// SQL arguments: ('view', view, 'value', column, ...)
 static void config(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     struct flame_query *query = calloc(1, sizeof(*query));

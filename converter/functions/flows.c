@@ -86,7 +86,7 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// The id is the first member of a node.
+// Returns the node of a slice. bsearch() compares the id, which is the first member of a node.
 static uint32_t node_find(const struct flow_graph *graph, int64_t id)
 {
     const struct slice_node *nodes = graph->slices.items;
@@ -224,7 +224,7 @@ static void relatives_visit(struct search *search, int64_t slice)
 }
 
 // Runs a search. The search does not go back along a flow: from a slice that was reached forwards,
-// it goes on forwards only, and from a slice that was reached backwards, backwards only.
+// it continues only forwards, and from a slice that was reached backwards, only backwards.
 static void search_run(struct search *search, int64_t slice)
 {
     visit_add(search, slice, REACHED_FIRST);
@@ -252,7 +252,7 @@ static struct value_table *search_table(const struct search *search)
     return table;
 }
 
-// (mode, slice)
+// SQL arguments: (mode, slice)
 static void connected_flow(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

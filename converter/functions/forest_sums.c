@@ -291,7 +291,8 @@ static bool starts_read(const struct forest *forest, struct start_vec *starts)
     return true;
 }
 
-// `seen`, by node: the number of the last group that reached the node.
+// Writes the nodes that each group reaches. `seen`, by node: the number of the last group that
+// reached the node.
 static void reach_write(struct value_table *table, const struct forest *forest,
                         const struct start_vec *starts, uint32_t *seen)
 {

@@ -360,7 +360,7 @@ static void scan_result(sqlite3_context *context, struct scan *scan, int r)
     }
 }
 
-// (graph, first rows, SQL, '(columns)')
+// SQL arguments: (graph, first rows, SQL, '(columns)')
 static void scan_call(sqlite3_context *context, sqlite3_value **argv, const char *who,
                       int (*run)(struct scan *scan, const char *text))
 {

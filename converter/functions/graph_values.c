@@ -83,7 +83,7 @@ static void graph_free(void *userdata)
     free(userdata);
 }
 
-// A source whose target is NULL is a node without an edge.
+// Adds an edge. A source whose target is NULL is a node without an edge.
 static void graph_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

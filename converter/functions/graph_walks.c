@@ -56,8 +56,8 @@ static void visit_add(struct walk *walk, struct visit visit)
     table->n_rows++;
 }
 
-// The visits are a stack. Targets are pushed in reverse, so a node's first target is visited first.
-// Starts were pushed in order, so the last start is visited first.
+// Walks depth first. The visits are a stack. Targets are pushed in reverse, so a node's first
+// target is visited first. Starts were pushed in order, so the last start is visited first.
 static bool depth_first(struct walk *walk)
 {
     const struct graph *graph = walk->graph;
@@ -104,7 +104,7 @@ static bool breadth_first(struct walk *walk)
     return true;
 }
 
-// (graph, starts). Without a graph or without starts the table is empty.
+// SQL arguments: (graph, starts). Without a graph or without starts the table is empty.
 static void reach(sqlite3_context *context, sqlite3_value **argv, bool (*run)(struct walk *walk))
 {
     static const char *const names[] = {"node_id", "parent_node_id"};
@@ -166,7 +166,8 @@ struct bounded {
     struct value_table *table;
 };
 
-// A weight is an unsigned number of 32 bits. Any other number becomes a weight above every bound.
+// Returns a weight. A weight is an unsigned number of 32 bits; for any other number, the weight is
+// above every bound.
 static uint32_t weight_of(int64_t number)
 {
     return number < 0 || number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
@@ -182,7 +183,7 @@ static bool repeated_read(sqlite3_value *value, const int64_t **ret, size_t *ret
     return (type == SQLITE_NULL || type == SQLITE_BLOB) && size % sizeof(**ret) == 0;
 }
 
-// The BLOB may lie at any address.
+// Returns an integer of the BLOB, which may have any alignment.
 static int64_t repeated_at(const int64_t *numbers, size_t i)
 {
     int64_t ret;
@@ -221,8 +222,8 @@ static void bounded_add(struct bounded *bounded, int64_t root, int64_t id, uint3
     table->n_rows++;
 }
 
-// Each node counts with the weight of the edge that led to the node. With `is_floor`, the node that
-// makes the sum too large belongs to the answer.
+// Walks from a root. Each node counts with the weight of the edge that led to the node. With
+// `is_floor`, the node that makes the sum too large belongs to the answer.
 static bool bounded_walk(struct bounded *bounded, int64_t root, uint32_t bound, uint32_t number)
 {
     const struct graph *graph = &bounded->graph;
@@ -264,7 +265,7 @@ static void bounded_run(struct bounded *bounded, const int64_t *const *numbers, 
     bounded->table->failed |= !done;
 }
 
-// (sources, targets, weights, roots, bounds, is_floor)
+// SQL arguments: (sources, targets, weights, roots, bounds, is_floor)
 static void dfs_weight_bounded(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     static const char *const names[] = {"root_node_id", "node_id", "parent_node_id"};

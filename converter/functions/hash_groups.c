@@ -6,8 +6,8 @@
 // aggregate ends the statement. The second statement, with GROUP BY, then gives the rows: SQLite
 // sorts in files, and reports the overflow.
 //
-// Sums equal the sums of the running version of SQLite: from 3.43 on, SQLite adds reals with a
-// correction.
+// Sums are equal to the sums of the loaded version of SQLite: from 3.43 on, SQLite adds reals with
+// a correction.
 #include "converter/functions/hash_groups.h"
 
 #include <math.h>

@@ -167,7 +167,7 @@ static struct partition *partition_get(struct interval_set *set, sqlite3_value *
     return made;
 }
 
-// (id, ts, dur[, 'name', value]...)
+// SQL arguments: (id, ts, dur[, 'name', value]...)
 static void interval_take(sqlite3_context *context, int argc, sqlite3_value **argv, bool any_order)
 {
     struct interval_set *set = aggregate_get(context, sizeof(*set));
@@ -440,7 +440,7 @@ static void sets_intersect(struct value_table *table, struct interval_set *const
     }
 }
 
-// (set, ..., '(partition, columns)')
+// SQL arguments: (set, ..., '(partition, columns)')
 static void interval_intersect(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     char names[PARTITIONS_MAX][64];
@@ -597,7 +597,7 @@ static void track_add(struct value_table *table, struct sample *const *samples, 
         interval_add(table, open, NULL, before, end);
 }
 
-// ('leading', end of the trace, samples)
+// SQL arguments: ('leading', end of the trace, samples)
 static void counter_intervals(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -31,7 +31,8 @@ static void exponential(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_double(context, exp(sqlite3_value_double(argv[0])));
 }
 
-// The result for a negative number is NaN, which SQLite makes NULL.
+// Makes the square root the result. For a negative number, the root is NaN, which SQLite makes
+// NULL.
 static void square_root(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

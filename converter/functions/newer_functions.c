@@ -42,7 +42,7 @@ static void concat(sqlite3_context *context, int argc, sqlite3_value **argv)
         join(context, NULL, argc, argv);
 }
 
-// (separator, value, ...)
+// SQL arguments: (separator, value, ...)
 static void concat_ws(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     if (argc < 2)

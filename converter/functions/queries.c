@@ -55,7 +55,8 @@ static void statement_free(void *statement)
     sqlite3_finalize(statement);
 }
 
-// SQLite shares auxiliary data of negative numbers among all calls in one statement.
+// Returns the prepared query. SQLite shares auxiliary data of negative numbers among all calls in
+// one statement.
 static sqlite3_stmt *query_statement(sqlite3_context *context, size_t index)
 {
     int key = SHARED_QUERIES - (int)index;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Regular expressions as in RE2 and Perl: the first alternative that matches counts, and a
-// repetition takes as much text as possible, or as little as possible (*?). A search takes time in
-// proportion to the text, whatever the pattern.
+// repetition takes as much text as possible, or as little as possible (*?). For any pattern, a
+// search takes time in proportion to the text.
 //
 // A pattern has: . [a-z] [^a-z] [[:alpha:]] | () (?:) (?P<name>) * + ? {n,m} and *? +? ?? {n,m}?,
 // ^ $ \A \z \b \B, \d \w \s \D \W \S \t \n \r \f \v \a \x41 \x{1f600} \Q..\E, and the flags (?i),

@@ -453,7 +453,7 @@ static bool repeat(struct compiler *compiler, int least, int most, bool is_lazy)
         begin++;
     }
     if (most < 0) {
-        // The step back stands at the end, so an empty part ends the loop, as in Perl.
+        // The step back is at the end, so an empty part ends the loop, as in Perl.
         if (!step_add(compiler, STEP_SPLIT, -length, 1))
             return false;
         split_prefer(compiler, steps_n(compiler) - 1, is_lazy);

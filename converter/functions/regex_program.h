@@ -40,7 +40,7 @@ struct range {
 };
 VEC_DEFINE(range_vec, struct range);
 
-// A set of characters: those of ASCII as bits, all others as ranges.
+// A set of characters: ASCII characters as bits, all other characters as ranges.
 struct set {
     uint32_t ascii[4];
     bool is_negative;        // holds for the ranges only; the bits are inverted already

@@ -80,7 +80,7 @@ static bool flags_read(sqlite3_context *context, const char *flags, bool *ret_ig
     return true;
 }
 
-// (pattern, text[, flags])
+// SQL arguments: (pattern, text[, flags])
 static void regexp(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     const char *text = (const char *)sqlite3_value_text(argv[1]);
@@ -94,8 +94,8 @@ static void regexp(sqlite3_context *context, int argc, sqlite3_value **argv)
         sqlite3_result_int(context, regex_find(regex, text, size, 0, NULL));
 }
 
-// (text, pattern). The result is the first group, or the whole match if the group is empty or has
-// not matched.
+// SQL arguments: (text, pattern). The result is the first group, or the whole match if the group is
+// empty or has not matched.
 static void regexp_extract(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -143,7 +143,7 @@ static void replace(sqlite3_str *out, struct regex *regex, const char *text, siz
         sqlite3_str_append(out, text + at, (int)(size - at));
 }
 
-// (text, pattern, replacement)
+// SQL arguments: (text, pattern, replacement)
 static void regexp_replace(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -303,7 +303,7 @@ static void fail(sqlite3_context *context, int code)
         sqlite3_result_error(context, sqlite3_errmsg(sqlite3_context_db_handle(context)), -1);
 }
 
-// ('track, track, ...')
+// SQL arguments: ('track, track, ...')
 static void slice_layout(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -507,7 +507,7 @@ static struct value_table *flat_table(const struct flattening *f)
     return table;
 }
 
-// (start, end)
+// SQL arguments: (start, end)
 static void flat_slice(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     struct slice_vec slices = {0};

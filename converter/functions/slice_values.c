@@ -89,7 +89,7 @@ static void pieces_step(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_error_nomem(context);
 }
 
-// By track, time, depth.
+// Compares two slices by track, time and depth.
 static int by_place(const void *a, const void *b)
 {
     const struct slice *x = a, *y = b;

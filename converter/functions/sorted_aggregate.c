@@ -6,7 +6,7 @@
 //
 // is group_concat(name, ',' ORDER BY dur DESC). The first argument of __mmsql_sort has the number
 // of arguments, 'd' if only different values count, and three letters for each key: its direction,
-// where NULL stands, and its collation. The arguments and the keys follow.
+// the place of NULL, and its collation. The arguments and the keys follow.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -251,7 +251,7 @@ static sqlite3_stmt *query_get(sqlite3_context *context, sqlite3_value **argv)
     return sqlite3_get_auxdata(context, 0);
 }
 
-// (name of the aggregate, number of its arguments, table of __mmsql_sort)
+// SQL arguments: (name of the aggregate, number of its arguments, table of __mmsql_sort)
 static void sorted(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -319,7 +319,7 @@ static bool comes_alone(const struct span_table *table, int side)
     return table->kind == KIND_OUTER || (table->kind == KIND_LEFT && side == 0);
 }
 
-// For a side that counts in each partition: begins the next partition when the current partition is
+// Begins the next partition for a side that counts in each partition, when the current partition is
 // complete.
 static int partition_go_on(struct span_cursor *cursor, int whole)
 {

@@ -39,7 +39,7 @@ static void name_add(sqlite3_str *stack, const char *name, size_t size)
     sqlite3_str_append(stack, name, (int)size);
 }
 
-// (outermost, ..., innermost): stacks or names; NULLs are skipped.
+// SQL arguments: (outermost, ..., innermost), which are stacks or names. NULLs are skipped.
 static void cat_stacks(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     sqlite3_str *stack = sqlite3_str_new(sqlite3_context_db_handle(context));
@@ -112,7 +112,7 @@ static bool is_integer(sqlite3_context *context, sqlite3_value *value)
     return false;
 }
 
-// (callsite[, annotate])
+// SQL arguments: (callsite[, annotate])
 static void stack_from_callsite(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     if (argc < 1 || argc > 2) {
@@ -130,7 +130,7 @@ static void stack_from_callsite(sqlite3_context *context, int argc, sqlite3_valu
                       id);
 }
 
-// (frame)
+// SQL arguments: (frame)
 static void stack_from_frame(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

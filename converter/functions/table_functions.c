@@ -147,7 +147,7 @@ static int arguments_missing(sqlite3_vtab *base, const struct table *table,
     return SQLITE_ERROR;
 }
 
-// Every argument must be given.
+// Accepts a plan in which every argument is given.
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
     const struct table *table = (const struct table *)base;

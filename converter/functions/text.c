@@ -98,7 +98,7 @@ static void strip(sqlite3_str *out, const char *text, int64_t shortest)
     sqlite3_str_appendall(out, copied);
 }
 
-// (text, shortest run to replace)
+// SQL arguments: (text, shortest run to replace)
 static void strip_hex(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -159,7 +159,7 @@ static int state_add(struct spans *spans, const struct state *state)
     return r;
 }
 
-// (id, utid, ts, dur, state, waker_id, is_irq)
+// SQL arguments: (id, utid, ts, dur, state, waker_id, is_irq)
 static void spans_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -254,8 +254,8 @@ enum ready_column {
     READY_PREV_WAKEUP,
 };
 
-// (id, utid, runs, is_wakeup): `runs` is 1 if the thread runs in this state, `is_wakeup` is 1 if
-// another thread woke the thread.
+// SQL arguments: (id, utid, runs, is_wakeup). `runs` is 1 if the thread runs in this state,
+// `is_wakeup` is 1 if another thread woke the thread.
 static void readies_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -15,7 +15,7 @@ struct tree {
     uint32_t *place;     // owned; the inverse of order
 };
 
-// Finds the parents of the collected rows, and an order in which each parent stands before its
+// Finds the parents of the collected rows, and an order in which each parent comes before its
 // children. Returns NULL, or an error text about the rows. *ret_failed is true if memory ran out.
 const char *tree_build(struct tree *tree, bool *ret_failed);
 void tree_free(void *tree); // a destructor for SQLite; NULL is allowed

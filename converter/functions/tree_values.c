@@ -113,7 +113,7 @@ const char *tree_build(struct tree *tree, bool *ret_failed)
     return why;
 }
 
-// ('id', id, 'parent_id', parent_id, ['name', value]...)
+// SQL arguments: ('id', id, 'parent_id', parent_id, ['name', value]...)
 static void tree_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     struct tree *tree = aggregate_get(context, sizeof(*tree));
@@ -173,7 +173,7 @@ static bool tree_fill(struct value_table *table, const struct tree *tree)
     return true;
 }
 
-// (tree)
+// SQL arguments: (tree)
 static void tree_to_table(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -246,7 +246,7 @@ static void dominated_fill(struct value_table *table, const struct tree *tree,
     }
 }
 
-// (tree)
+// SQL arguments: (tree)
 static void dominator_summary(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -400,7 +400,7 @@ static void partition_run(struct partition *all, uint32_t root)
     all->table->failed |= !done;
 }
 
-// (id, parent_id, group)
+// SQL arguments: (id, parent_id, group)
 static void partition_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

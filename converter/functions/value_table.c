@@ -208,7 +208,7 @@ static int fail(sqlite3_vtab *vtab, const char *format, const char *name)
     return SQLITE_ERROR;
 }
 
-// The arguments of xFilter: the table, then the names of the columns c0, c1, ...
+// Chooses the arguments of xFilter: the table, then the names of the columns c0, c1, ...
 static int pointer_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     int n_bound = 0, last = -1;

@@ -53,7 +53,7 @@ void value_table_free(void *table); // a destructor for SQLite
 void value_table_add_int(struct value_table *table, int column, int64_t value);
 void value_table_add_real(struct value_table *table, int column, double value);
 void value_table_add_null(struct value_table *table, int column);
-// `value` must be kept by the table: see value_table_keep().
+// Appends a value, which value_table_keep() has returned.
 void value_table_add_value(struct value_table *table, int column, sqlite3_value *value);
 
 // Returns a copy that lives as long as the table, or NULL if memory ran out.
@@ -104,7 +104,7 @@ int forest_functions_register(sqlite3 *handle);
 int critical_path_functions_register(sqlite3 *handle);
 int thread_span_functions_register(sqlite3 *handle);
 
-// Stacks, and profiles of stacks, as BLOBs.
+// Further families. Stacks, and profiles of stacks, are BLOBs.
 int stack_functions_register(sqlite3 *handle);
 int profile_function_register(sqlite3 *handle);
 int slice_layout_register(sqlite3 *handle);

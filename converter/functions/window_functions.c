@@ -148,7 +148,7 @@ static int slice_place(struct layout *layout, int64_t ts, int64_t dur)
     return heap_push(dur == 0 ? &layout->unused : &layout->used, line);
 }
 
-// (ts, dur)
+// SQL arguments: (ts, dur)
 static void layout_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
@@ -197,7 +197,7 @@ struct value_at_max {
     int type; // of the first value; 0: no row yet
 };
 
-// (ts, value)
+// SQL arguments: (ts, value)
 static void at_max_step(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;

@@ -351,8 +351,8 @@ static size_t number_of(struct sql_token token)
     return n;
 }
 
-// A key is a number of a result, a column, the alias of a result, or an expression. Returns false
-// for any other key.
+// Replaces a key by its expression. A key is a number of a result, a column, the alias of a result,
+// or an expression. Returns false for any other key.
 static bool key_resolve(const struct grouping *grouping, struct part *key)
 {
     struct sql_token token = token_at(grouping, key->begin);

@@ -3,7 +3,7 @@
 // The database that a conversion writes. Rows are collected in a batch for each table, and the
 // writer writes whole batches. The rows go into a temporary file beside the target. The file gets
 // the target's name at the end: a failed conversion leaves no partial database, and the old
-// database stays as it was.
+// database is unchanged.
 #pragma once
 
 #include <stdbool.h>

@@ -85,7 +85,7 @@ static int chunk_grow(struct group_log *log, struct log_group *group, uint32_t c
     return 0;
 }
 
-// A chunk of the greatest size moves to the file; a smaller chunk grows.
+// Makes room for a row: a chunk of the greatest size moves to the file, and a smaller chunk grows.
 static int chunk_make_room(struct group_log *log, const char *folder, struct log_group *group)
 {
     uint32_t capacity = next_capacity(log, group);

@@ -29,8 +29,8 @@ struct pages {
     struct budget *budget; // borrowed; NULL: none
 };
 
-// `first`: number of the first page to add. In a new file `first` is 2, because pages_finish()
-// writes page 1. Returns 0 or -ENOMEM.
+// Prepares for pages. `first`: number of the first page to add. In a new file, `first` is 2,
+// because pages_finish() writes page 1. Returns 0 or -ENOMEM.
 int pages_init(struct pages *pages, int fd, uint32_t first);
 
 // Adds a page and returns its number. After a failure, nothing is written; see ->failure.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Rows arrive nearly in order of time, and their first number is one of few groups (tracks,
-// threads). A group whose rows arrive in order fills leaves of the tree at once: at the end, only
-// the pages above the leaves are missing. The first rows of each group wait in a log, because most
-// groups have few rows. The log keeps the rows of a group in order of arrival. A group whose rows
-// are out of order stays in the log and is sorted separately at the end: by few moves if few rows
-// came too early, for example nested slices, and otherwise by merging the runs that are in order.
+// threads). A group whose rows arrive in order fills leaves of the tree immediately: at the end,
+// only the pages above the leaves are missing. The first rows of each group wait in a log, because
+// most groups have few rows. The log keeps the rows of a group in order of arrival. A group whose
+// rows are out of order stays in the log and is sorted separately at the end: by few moves if few
+// rows came too early, for example nested slices, and otherwise by merging the runs that are in
+// order.
 //
 // If a number of an index is not supported, SQLite makes the index, which takes several times as
 // long. A clustered table has supported numbers only: its first columns are never NULL.

@@ -37,8 +37,8 @@ int rows_open_bulk(struct rows *rows, struct sqlite3 *handle, struct bulk *bulk,
 // are NULL.
 void rows_int(struct rows *rows, size_t column, int64_t value);
 void rows_real(struct rows *rows, size_t column, double value);
-// The text must live until rows_put(), or in a bulk until bulk_finish(). Bytes that are not UTF-8
-// become U+FFFD.
+// Sets a text. The text must live until rows_put(), or in a bulk until bulk_finish(). Bytes that
+// are not UTF-8 become U+FFFD.
 void rows_text(struct rows *rows, size_t column, const char *text, size_t size);
 
 // Adds the row. Returns its id, if the table has ids. rows_error() returns failures.

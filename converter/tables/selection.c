@@ -61,7 +61,7 @@ static int name_unknown(const char *name, struct err *err)
                 : err_hint(err, -EINVAL, "'mmsql tables' lists them");
 }
 
-// True if the name may be an event's view. Some events are known only in the trace.
+// Returns true if the name may be an event's view. Some events are known only in the trace.
 static bool event_may_be_meant(const char *name)
 {
     if (!str_starts_with(name, ARG_VIEW_PREFIX))

@@ -153,7 +153,7 @@ static int text_inflate(struct ftrace_text *text, struct lines *lines)
     return r;
 }
 
-// True if the text is compressed with zlib.
+// Returns true if the text is compressed with zlib.
 static bool is_compressed(const struct lines *lines)
 {
     static const uint8_t second_bytes[] = {0x01, 0x5e, 0x9c, 0xda};

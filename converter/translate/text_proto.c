@@ -245,7 +245,7 @@ struct whole {
     bool is_negative;
 };
 
-// True if the number is between the limits of a type of `bits` bits.
+// Returns true if the number is between the limits of a type of `bits` bits.
 static bool whole_fits(struct whole whole, unsigned bits, bool is_signed)
 {
     uint64_t top = UINT64_C(1) << (bits - 1);

@@ -195,7 +195,7 @@ static void name_add(struct strbuf *text, const char *name, const char *number, 
         strbuf_addf(text, "a task without a name (%s %" PRId64 ")", number, id);
 }
 
-// If the process has no name, the text has the name of the thread.
+// Adds a task. If the process has no name, the text has the name of the thread.
 void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64_t utid)
 {
     CLEANUP(subject_end)

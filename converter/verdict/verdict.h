@@ -34,7 +34,7 @@ int verdict_make(struct sqlite3 *handle, int64_t from, struct verdict_vec *ret, 
 // Adds the verdicts to the table `verdict`. Returns 0 or a negative errno with text.
 int verdict_store(struct sqlite3 *handle, const struct verdict_vec *verdicts, struct err *err);
 
-// The names in the table `verdict`, such as "pressure" and "critical".
+// Each function returns a name in the table `verdict`, such as "pressure" or "critical".
 const char *verdict_kind_name(enum verdict_kind kind);
 const char *verdict_severity_name(enum verdict_severity severity);
 
