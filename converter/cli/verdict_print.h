@@ -10,9 +10,8 @@
 #include "converter/verdict/verdict.h"
 
 enum {
-    VERDICT_WITHOUT_LOSS = 1, // leave out losses: health_print() prints them in full
-    VERDICT_WITHOUT_EMPTY =
-        2, // leave out the sentence that a trace has no data about memory pressure
+    VERDICT_WITHOUT_LOSS = 1,  // leave out losses: health_print() prints them in full
+    VERDICT_WITHOUT_EMPTY = 2, // leave out the sentence "no data about memory pressure"
 };
 
 // Prints one line for each sentence. With several traces, a line with the path precedes the

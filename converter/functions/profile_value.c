@@ -60,8 +60,8 @@ struct profile {
     struct map64 mappings;               // id by the table's id
     struct map64 frames;                 // id of the location by frame
     struct map64 names;                  // id of the location by text
-    struct map64
-        callsites; // by callsite: the place in `found` of their number, before the locations
+    // By callsite: a place in `found`, which has the number of locations there, then the locations.
+    struct map64 callsites;
     struct location_vec found;
     uint32_t n_locations;
     struct location_vec stack; // of the current sample

@@ -241,8 +241,7 @@ static bool sorts_plainly(const struct grouping *grouping, const struct sql_rope
 {
     sqlite3 *handle = grouping->handle;
     bool is_limited = grouping->clauses[LIMIT].end > grouping->clauses[LIMIT].begin;
-    static const char marks[] =
-        "k(0123456789,BN.-)"; // characters of keys with the collation BINARY
+    static const char marks[] = "k(0123456789,BN.-)"; // of keys with the collation BINARY
     CLEANUP(strbuf_done) struct strbuf sql = {0};
     sqlite3_stmt *plan = NULL, *program = NULL;
     bool sorts = false, is_plain = true;
