@@ -10,13 +10,13 @@ COLUMNS = ("id", "parent_id", "name", "value", "g", "s")
 
 
 def source(rows):
-    """The query of the rows, which have the columns id, parent_id, name, value[, g, s]."""
+    """A subquery that gives the rows. Their columns are id, parent_id, name, value[, g, s]."""
     n = len(rows[0])
     names = ", ".join(f"{letter} AS {name}" for letter, name in zip("abcdefg", COLUMNS[:n]))
     return f"(SELECT {names} FROM {values(rows)})"
 
 
-# main calls a twice; one a calls b; c is a program of its own.
+# main calls a twice, and one of the two calls b; c is a second root.
 ROWS = [(1, None, "main", 1), (2, 1, "a", 2), (3, 1, "a", 3), (4, 2, "b", 4), (5, None, "c", 5)]
 
 
@@ -79,7 +79,7 @@ class Flames(Case):
         self.fails("SELECT __intrinsic_flamegraph_find(1, 'SUPER_ROOT')", "a condition")
 
     def test_many(self):
-        """Sums of a random tree are those of a plain computation."""
+        """The sums of a random tree are equal to those of a simple computation."""
         random.seed(4)
         rows = [(i, None if i < 3 else random.randrange(max(0, i - 40), i), random.choice("abc"),
                  random.randrange(3)) for i in range(1500)]
@@ -135,7 +135,7 @@ class Flames(Case):
                    "nothing")
 
     def test_deep(self):
-        """The way up from each row of a deep tree has a limit; the way down has none."""
+        """In a deep tree, the way up from each row has a limit, but the way down has no limit."""
         deep = ("(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
                 "SELECT i AS id, nullif(i - 1, 0) AS parent_id, 'f' || i AS name, 1 AS value "
                 "FROM n)")

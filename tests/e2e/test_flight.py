@@ -149,7 +149,7 @@ class OwnSockets(Base):
         with peers.Traced(*peers.find_perfetto()) as other:
             with self.daemon("--no-perfetto-sockets", env=other.env) as daemon:
                 self.look(daemon, other.env)
-                # traced does not tell what became of a trigger.
+                # traced does not report what a trigger did.
                 done = lib.run(lib.MMTRACE, "trigger", "kmem_activty", env=other.env)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
@@ -161,13 +161,13 @@ class OwnSockets(Base):
             for how in ([self.command("status", "--json", env=env)],
                         [lib.run(lib.MMTRACE, "status", "--json", env=env)]):
                 self.assertEqual(json.loads(how[0].stdout)["pid"], daemon.pid)
-            # Two names lead to this daemon, because the default run folder belongs to another one.
-            # The command sends the trigger to both names.
+            # Two names lead to this daemon, because the default run folder belongs to another
+            # daemon. The command sends the trigger to both names.
             names["PERFETTO_PRODUCER_SOCK_NAME"] += "," + str(self.run_dir / "producer.sock")
             done = lib.run(lib.MMTRACE, "trigger", "kmem_activity", env={**os.environ, **names})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             sessions = json.loads(self.command("status", "--json").stdout)["sessions"]
-            # On a slow machine the snapshot is still being written: a session, too.
+            # On a slow machine the snapshot, which is a session, too, is still being written.
             session = min(sessions, key=lambda each: each["id"])
             self.assertEqual(session["triggers_received"], 1)
 
@@ -231,8 +231,8 @@ class Recorder(unittest.TestCase):
         with lib.memory_cgroup(GROUP_BYTES) as join, \
                 running(cls.root, "--kmem-rest", "1s", "--kmem-rest-max", "1s") as daemon:
             daemon.wait(lambda: "flight_recorder.cfg: armed" in daemon.said())
-            # Others may make the machine reclaim just now, and the watch rests for a second after
-            # that.
+            # Other programs may make the machine reclaim just now. The watch then rests for a
+            # second.
             reader = (
                 f"file = open('{cls.root}/sparse', 'rb', buffering=0)\nwhile file.read(1 << "
                 "20): pass")
@@ -249,7 +249,7 @@ class Recorder(unittest.TestCase):
 
     @staticmethod
     def killed(join, daemon):
-        """A process that the kernel has killed, if the watch was not resting."""
+        """Lets the kernel kill a process. Returns the process; None if the watch was resting."""
         victim = in_group(join, f"x = bytearray({GROUP_BYTES} * 4)")
         time.sleep(0.2)
         return victim if f": pid={victim.pid} comm=python3 " in daemon.said() else None
@@ -314,7 +314,7 @@ class Recorder(unittest.TestCase):
 @contextlib.contextmanager
 def measured_cgroup():
     """A memory cgroup of GROUP_BYTES whose stalls are measured; yields the function that joins it,
-    and its pressure file. With cgroups v1 a group of v2 beside it measures, where one is mounted.
+    and its pressure file. With cgroups v1, a group of v2 measures the stalls, if v2 is mounted.
     """
     with lib.memory_cgroup(GROUP_BYTES) as join:
         there = subprocess.run(["cat", "/proc/self/cgroup"], preexec_fn=join, capture_output=True,
@@ -362,7 +362,7 @@ class Pressure(Base):
 
 @lib.needs_tracefs
 class Names(unittest.TestCase):
-    """An event that is to be watched must exist."""
+    """A watched event must exist."""
 
     def test_mistyped(self):
         for event, hint in (("vmscan/mm_vmscan_direct_reclaim_begn",

@@ -95,7 +95,7 @@ dest_node=4 dest_proc=77 dest_thread=0 reply=0 flags=0x10 code=0x1
 
 class FtraceText(Case):
     def check_events(self, before=0):
-        """`before`: threads that the file names before its events"""
+        """`before`: the number of threads that the file names before its events."""
         ms = 51312000000
         one, two = 1 + before, 2 + before
         self.assertEqual(self.trace_type(), "systrace")
@@ -127,11 +127,12 @@ class FtraceText(Case):
                 "SELECT t.tid, pid FROM thread t JOIN process USING (upid) WHERE pid > 20 "
                 "AND tid != pid"),
             [(1500, 1400)])
-        # trace_processor has no rows of events
+        # trace_processor makes no rows of events
         self.assertEqual(self.query("SELECT count(*) FROM ftrace_event"), [(EVENTS.count("\n"),)])
 
     def test_forms(self):
-        """With and without TGID, flags and header; as trace-cmd, atrace and a web page have it."""
+        """Text with and without TGID, flags and header; text of trace-cmd, of atrace, and of a web
+        page."""
         plain = EVENTS.replace("(-----) ", "").replace("(   20) ", "").replace("( 1400) ", "")
         page = ("<!DOCTYPE html>\n<html>\n<script>code</script>\n"
                 '<script class="trace-data" type="application/text">\nPROCESS DUMP\n'
@@ -179,7 +180,7 @@ class FtraceText(Case):
                        for i, event in enumerate(events))
 
     def test_memory(self):
-        """Events about memory are in the tables that the same events of a trace are in."""
+        """Events about memory go to the tables to which the events of a trace go."""
         self.convert(HEAD + self.lines(
             "mm_vmscan_direct_reclaim_begin: order=3 may_writepage=1 "
             "gfp_flags=GFP_KERNEL|__GFP_ZERO",
@@ -250,7 +251,7 @@ class FtraceText(Case):
              ("third", None, None, None)])
 
     def test_order_of_lines_counts_at_equal_times(self):
-        """Microseconds are coarse: two processors often have the same."""
+        """Microseconds are coarse: events of two processors often have equal times."""
         self.convert(
             HEAD + "  a-7 [001] .... 5.000001: tracing_mark_write: B|7|outer\n  a-7 [000] .... "
                    "5.000001: tracing_mark_write: B|7|inner\n"
@@ -324,8 +325,8 @@ class PerfText(Case):
             "SELECT count(*), count(DISTINCT utid) FROM cpu_profile_stack_sample"), [(3, 2)])
 
     def test_other_forms(self):
-        """trace_processor refuses these: comments, nanoseconds, a frame on the line of its sample,
-        tasks that ended."""
+        """trace_processor refuses these forms: comments, nanoseconds, a frame on the line of its
+        sample, tasks that ended."""
         self.convert(
             "# captured on: today\n\n  x\t12/-1 [003] 3.000001234:  1 cycles:u:  7f00 f+0x1 "
             "(/lib/a)\n"
@@ -336,8 +337,8 @@ class PerfText(Case):
                           (5000000500, [("/lib/b", "h")])])
 
     def test_names_are_whole(self):
-        """Names of threads that the kernel did not cut; blanks between their words are one. The
-        outermost frame has depth 0."""
+        """Names of threads may be longer than the kernel's. Several blanks between words become one
+        blank. The outermost frame has depth 0."""
         name = "  ".join(f"{letter}" * 60 for letter in "abc")
         self.convert(
             f"{name} 12/13 [003] 3.000001:  1 cycles:\n\t7f g (/lib/b)\n\t7f main (/lib/b)\n")
@@ -432,7 +433,7 @@ class PerfData(Case):
                     + ff.symbol_file("[kernel.kallsyms]", 0, (0xffffffff81000200, 8, "in_kernel"))
                     + ff.symbol_file("/lib/b.so", 5, (0, 0x1000, "of an unknown kind"))}
         self.convert(ff.perf_data(events, records, features))
-        # simpleperf's callers are calls already
+        # simpleperf's callers are addresses of calls already
         self.assertEqual(self.chains(), [
             (2000, [("", "0x999999"), ("/bin/a", "late"), ("/lib/b.so", "0x10"),
                     ("[kernel.kallsyms]_text", "in_kernel"), ("[kernel.kallsyms]_text", "0x100")]),
@@ -472,7 +473,7 @@ class PerfData(Case):
             self.query("SELECT idx, value FROM stats WHERE name = 'perf_record_skipped'"), [(9, 1)])
 
     def test_cut_anywhere(self):
-        """All before the cut is kept, and the message says what happened."""
+        """All records before the cut are kept, and a message says what happened."""
         whole = ff.perf_data(*whole_perf_data())
         n_before = 0
         for end in range(8, len(whole), 61):
@@ -526,7 +527,7 @@ class PerfData(Case):
                 "FROM _profiler_session"), [(1000, 67108, 67108)])
 
     def test_ids_that_all_events_share(self):
-        """Each event names the same bytes as its ids. The time does not grow with the product of
+        """All events name the same bytes as their ids. The time does not grow with the product of
         the numbers of events and ids."""
         events = [(ff.attr(), "", [1] * (1 << 19 if n == 0 else 0)) for n in range(20000)]
         content = bytearray(ff.perf_data(events, whole_perf_data()[1]))
@@ -545,7 +546,7 @@ class PerfData(Case):
     @lib.needs_program("perf")
     @lib.needs_root
     def test_real_recordings(self):
-        """perf's own count of samples, plain and compressed"""
+        """The number of samples is the number that perf counts, plain and compressed."""
         for options in ((), ("-z",)):
             data = self.dir / "perf.data"
             done = lib.run("perf", "record", "-qN", *options, "-e", "cpu-clock", "-F", "997", "-g",

@@ -317,8 +317,8 @@ class ChromeJson(Case):
         self.assertIn("data was lost: mmsql_args_left_out (1)", said)
 
     def test_text_of_the_kernel(self):
-        """The lines of the string become the rows that the lines become in a file of their own. The
-        times of both are on the trace's clock."""
+        """The lines of ftrace text in the JSON become the rows that they become in a file of their
+        own. All times are on the trace's clock."""
         text = ("# tracer: nop\n#\n  app-100 (  100) [001] ...1  1.000000: tracing_mark_write: "
                 "B|100|in text\n"
                 " a\\n\"-5 (  100) [001] d..2  1.200000: sched_blocked_reason: pid=5 iowait=1 "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """linux.ftrace on this kernel: the recording agrees with the kernel, losses are reported, nothing
-is left behind."""
+is left in tracefs."""
 import collections
 import contextlib
 import os
@@ -87,7 +87,8 @@ class FtraceCase(unittest.TestCase):
         self.trace = self.dir / "trace.pftrace"
 
     def start(self, config_text):
-        """A recording that runs until it is stopped; returns when it records."""
+        """Starts a recording that runs until it is stopped. wait_recording() waits until it
+        records."""
         path = self.dir / "config.cfg"
         path.write_text(config_text)
         process = subprocess.Popen([lib.MMTRACE, "record", "-c", path, "-o", self.trace],
@@ -96,7 +97,7 @@ class FtraceCase(unittest.TestCase):
         return process
 
     def wait_recording(self, process, instance=None):
-        """The folder of the instance, once it records."""
+        """Waits until the instance records. Returns the folder of the instance."""
         def found():
             self.assertIsNone(process.poll(), "it ended early")
             for path in INSTANCES.iterdir():
@@ -115,8 +116,8 @@ class FtraceCase(unittest.TestCase):
 
     @staticmethod
     def wait_loop(process):
-        """Until all sources have started: their kernel work sleeps uninterruptibly, the loop does
-        not."""
+        """Waits until all sources have started: their work in the kernel sleeps uninterruptibly
+        ("D"), but the loop sleeps interruptibly ("S")."""
         states.wait_for_recorder(process.pid)
         states.wait_for_state(process.pid, "S")
 
@@ -142,7 +143,7 @@ class FtraceCase(unittest.TestCase):
         return done
 
     def load(self, rounds=5):
-        """A process that waits for its signal to begin."""
+        """Starts a process that waits for a signal before it works."""
         process = subprocess.Popen([sys.executable, "-c", LOAD, str(rounds)], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.kill, process)
@@ -155,7 +156,7 @@ class FtraceCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def instance(self, name):
-        """A tracefs instance of the test's own."""
+        """Makes a tracefs instance for the test."""
         path = INSTANCES / name
         path.mkdir()
         try:
@@ -244,9 +245,8 @@ class SameAsTheKernel(FtraceCase):
 
     @staticmethod
     def common_start(*times_us):
-        """The two began at different moments, and note the same event at slightly different times:
-        returns a moment after both beginnings, with a while before it in which nothing
-        happened."""
+        """The two recordings began at different moments, and note an event at slightly different
+        times. Returns a moment after both beginnings that follows a while without events."""
         begin = max(times[0] for times in times_us)
         merged = sorted(time for times in times_us for time in times)
         return next(later for earlier, later in zip(merged, merged[1:]) if later > begin
@@ -278,7 +278,7 @@ class SameAsTheKernel(FtraceCase):
             counts[name] = len(ours)
             for (time_us, cpu, _, fields), (our_time_us, our_cpu, _, body,
                                             described) in zip(theirs, ours):
-                # The two buffers take the time one after the other.
+                # The two buffers read the clock one after the other.
                 self.assertLess(abs(our_time_us - time_us), 1000, name)
                 self.assertEqual(our_cpu, cpu, name)
                 n_compared[name] += self.compare(name, fields, body, described)
@@ -398,7 +398,7 @@ class Recording(FtraceCase):
             self.stop(process)
             self.assertEqual({name: (path / name).read_text() for name in files}, before)
 
-            # And after a crash, by the next run.
+            # After a crash, the next run removes the instance.
             process = self.start(config(events("kmem/kfree") + f' instance_name: "{path.name}"'))
             self.wait_recording(process, path.name)
             self.kill(process)
@@ -521,7 +521,8 @@ class Recording(FtraceCase):
         self.assertEqual(sum(s.one("entries") for s in stats["cpu_stats"]), 0)
 
     def test_larger_pages_of_our_own(self):
-        """A buffer of our own has sub-buffers of 16 KiB, unless it has room for few of them."""
+        """A buffer of mmtrace's own instance has sub-buffers of 16 KiB, unless the buffer has room
+        for few of them."""
         page_kb = os.sysconf("SC_PAGESIZE") // 1024
         for size_kb, want in (64, page_kb), (2048, max(16, page_kb)):
             with self.subTest(size_kb=size_kb):
@@ -555,7 +556,7 @@ class Recording(FtraceCase):
             self.assertEqual(bundle.one("ftrace_clock"), "FTRACE_CLOCK_MONO_RAW")
             self.assertLess(abs(now[0] - bundle.one("ftrace_timestamp")), 30e9)
             self.assertLess(abs(now[1] - bundle.one("boot_timestamp")), 30e9)
-            # The bundle has both clocks at one moment: their distance is the distance of now.
+            # The bundle has both clocks at one moment. Their distance is still the distance now.
             self.assertLess(abs((now[1] - now[0])
                                 - (bundle.one("boot_timestamp") - bundle.one("ftrace_timestamp"))),
                             5e7)
@@ -563,8 +564,8 @@ class Recording(FtraceCase):
     def test_a_buffer_is_read_when_it_fills_up(self):
         if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) < (6, 9):
             self.skipTest("this kernel does not wait for a share of a buffer (needs 6.9)")
-        # The timer is too slow on purpose. Where the config names no share, the kernel's own (half)
-        # counts.
+        # The timer is too slow on purpose. If the config names no share, the kernel's default
+        # (half) counts.
         for size_kb, share in (256, "drain_buffer_percent: 25"), (512, ""):
             with self.subTest(share=share):
                 load = self.load(rounds=60 * size_kb // 256)

@@ -26,7 +26,8 @@ class Case(test_query.Case):
         self.assertIn(why, self.ask(f"SELECT {expression}", code=1), expression)
 
     def within(self, seconds, sql):
-        """The rows; the time is that of the processor, which other programs do not change."""
+        """Returns the rows. Asserts that the processor time, which other programs do not change, is
+        below the limit."""
         begin = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         rows = self.rows(sql)
         self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begin, seconds, sql)
@@ -286,7 +287,7 @@ class OfTraces(Case):
         self.fails("_intrinsic_package_lookup('a')", "whole number")
 
     def test_clocks(self):
-        """REALTIME is set from 5 back to 3 between the second and the third snapshot."""
+        """Between the second and the third snapshot, REALTIME is set back from 5 to 3."""
         shots = ((10, 1000), (20, 1012), (30, 1015))
         text = "".join(
             f"packet {{ trusted_packet_sequence_id: 1 clock_snapshot {{ clocks {{ clock_id: 6 "
@@ -394,8 +395,8 @@ class Slices(Case):
 
 
 class ManySlices(Case):
-    """A million slices in a table that hides the view: boxes of four, which overlap the next
-    two."""
+    """A million slices in a table that hides the view. Four slices make a box, and each box
+    overlaps the next two."""
     SLICES = (MILLION.replace("SELECT 1 UNION", "SELECT 0 UNION").replace("< 1000000", "< 999999") +
               " SELECT i AS id, i / 4 * 10 + i % 4 AS ts, iif(i % 4, 3, 25) AS dur, i / 4 % 7 AS "
               "track_id, iif(i % 4, 1, 0) AS depth, iif(i % 4, i / 4 * 4, NULL) AS parent_id, "
@@ -426,8 +427,8 @@ class ManySlices(Case):
 
 class Stacks(Case):
     def annotations(self, *frames):
-        """The annotations from the root on; a frame is a mapping and a name. The tables hide those
-        of the database."""
+        """The annotations from the root on; a frame is a mapping and a name. The tables hide the
+        tables of the database."""
         rows = lambda values: ", ".join(str(tuple(value)) for value in values)
         make = ("CREATE TABLE stack_profile_mapping AS "
                 "SELECT column1 AS id, column2 AS name FROM (VALUES "

@@ -182,7 +182,7 @@ class Dominators(Case):
             for node in reach - {0}:
                 above = {other for other in reach - {node}
                          if node not in self.reached(edges, other)}
-                # the nearest one is dominated by all others
+                # the nearest dominator is dominated by all other dominators
                 want.add((node,
                           max(above, key=lambda d: sum(d not in self.reached(edges, o)
                                                        for o in above - {d}))))
@@ -332,7 +332,7 @@ class Scans(Case):
         self.assertLess(time.monotonic() - begin, 180)
 
     def test_steps_that_join_a_large_table(self):
-        """2000 steps: an index of 200000 ids that each step had to build anew would take
+        """2000 steps: if each step built an index of 200000 ids anew, the steps would take
         minutes."""
         begin = time.monotonic()
         make = ("CREATE PERFETTO TABLE t AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heap profiler on real programs: profiles of a program that allocates known amounts; and
-programs do not notice it."""
+programs do not notice the profiler."""
 import ctypes
 import math
 import os
@@ -25,7 +25,7 @@ LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 HELPER = LIBRARY.parent / "mmheap-attach"
 
 # The memory that each function of heap_truth allocates and frees in a thread with 50,000 rounds:
-# bytes and size of one.
+# the bytes, and the size of one allocation.
 ROUNDS = 50000
 ALLOCATED = {
     "keep_small": (100 * ROUNDS, 100),
@@ -37,9 +37,9 @@ FREED = {"keep_small": 0, "drop_small": 300 * ROUNDS, "keep_large": 0, "grow": 8
 
 def attach(trace, pid, cpu_s=0.1, options=()):
     """Profiles a running process until it has used so much CPU time, or is refused. Returns the
-    recorder as run() does.
+    finished recorder like run().
 
-    A process that sleeps is profiled with cpu_s=0: it is attached to, and that is all.
+    For a process that sleeps, cpu_s is 0: the recorder attaches to the process, and ends.
     """
     argv = [str(a) for a in (MMTRACE, "heap", "-o", trace, *options, "-p", pid)]
     with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
@@ -123,7 +123,7 @@ class Heap(Recorders):
         self.assertGreater(n, 0)
 
     def attach_to_truth(self, process, turns):
-        """Attaches to heap_truth while its threads allocate, so many times or until it has
+        """Attaches `turns` times to heap_truth while its threads allocate, or until the program has
         ended."""
         for turn in range(turns):
             try:
@@ -158,8 +158,8 @@ class Heap(Recorders):
                 ("freed", freed, FREED[function] * threads),
             ):
                 points = real / interval
-                # Exact at an interval of 1, and where the interval is so small that each allocation
-                # is sampled.
+                # The figures are exact if the interval is 1, or so small that each allocation is
+                # sampled.
                 error = 0 if interval == 1 or size >= interval * math.log(
                     100) else 5 * interval * math.sqrt(points)
                 with self.subTest(function=function, what=what, interval=interval):
@@ -209,8 +209,8 @@ class GroundTruth(Heap):
         )
         real = 100 * 40 * ROUNDS
         self.assertLessEqual(abs(got - real), 5 * 65536 * math.sqrt(real / 65536))
-        # Perfetto forgets the earlier dump's totals when the state is cleared; each name is there
-        # once.
+        # Perfetto forgets the totals of the earlier dump when the state is cleared. Each name is
+        # there once.
         packets = decode(self.trace)
         heap = of_kind(packets, "profile_packet")[0].one("trusted_packet_sequence_id")
         of_heap = [p for p in packets if p.one("trusted_packet_sequence_id") == heap]
@@ -486,7 +486,7 @@ print("as ever")
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Attach(Heap):
-    """Processes that were never prepared."""
+    """Attaches to processes that were not prepared."""
 
     def start(self, *argv):
         process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
@@ -542,8 +542,8 @@ class Attach(Heap):
         self.attach_to_truth(process, 3)
 
     def test_a_sleeper_sleeps_on(self):
-        """The system call that the thread was in goes on to its normal end."""
-        for _ in range(3):  # a machine that stands still may make it look longer
+        """The system call of the thread goes on to its normal end."""
+        for _ in range(3):  # the sleep seems longer on a machine that stands still
             began = time.monotonic()
             process = self.start_sleep("2")
             self.assertEqual(self.attach(process.pid, 0).returncode, 0)
@@ -553,7 +553,7 @@ class Attach(Heap):
             lasted = time.monotonic() - began
             if lasted < 3:
                 break
-        self.assertTrue(2 <= lasted < 3, lasted)  # 3.2 if it had begun again
+        self.assertTrue(2 <= lasted < 3, lasted)  # 3.2 if the sleep began again
 
     def test_a_reader_reads_on(self):
         process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -564,7 +564,7 @@ class Attach(Heap):
 
     def record(self, process, fields, until="", cpu_s=0, ms=60000):
         """Records until the recorder has said `until` and the process has then used so much CPU
-        time; or for a time."""
+        time; without both, for `ms`."""
         config = self.dir / "heap.cfg"
         config.write_text(
             f'buffers {{ size_kb: 8192 }} duration_ms: {ms} data_sources {{ config '
@@ -606,7 +606,7 @@ class Attach(Heap):
                     "sampling_interval_bytes: 4096 continuous_dump_config { dump_interval_ms: 300 "
                     "}", ms=1500)
         (dumps,), = self.query("select count(distinct ts) from heap_profile_allocation")
-        self.assertGreater(dumps, 1)  # five are due; a busy machine leaves some out
+        self.assertGreater(dumps, 1)  # five dumps are due; a busy machine leaves some out
         (mappings,), = self.query(
             "select count(*) from stack_profile_mapping where name like '%/libpython%' and "
             "build_id != ''"
@@ -619,7 +619,7 @@ class Attach(Heap):
         name = self.dir / f"victim_of_{os.getpid()}"
         shutil.copy(TRUTH, name)
         command = [str(MMTRACE), "heap", "-o", str(self.trace), "-n", f"victim_of_{os.getpid()}*"]
-        # others may have the common one
+        # other tests may have the default socket
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
         with lib.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as recorder:
             states.wait_for_recorder(recorder.pid)
@@ -677,7 +677,7 @@ class Attach(Heap):
         self.check_refused(process, "static")
 
     def hold(self, pid):
-        """Returns a function that traces the process no longer."""
+        """Traces the process. Returns a function that ends this."""
         libc = ctypes.CDLL(None, use_errno=True)
         PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
         if libc.ptrace(PTRACE_SEIZE, pid, None, None) != 0:

@@ -47,7 +47,7 @@ class FullRing(Service):
         return recorder
 
     def rest(self, recorder):
-        """Until the recorder has read the ring, and has then found it empty."""
+        """Waits until the recorder has read the ring, and has then found it empty."""
         states.wait_for_turns(recorder.pid, 4)
 
     def n_kept(self):
@@ -106,12 +106,12 @@ class FullRing(Service):
         states.wait_for_state(recorder.pid, "T")
         process.stdin.write("burst 20000\n")
         process.stdin.flush()
-        time.sleep(0.3)  # the ring is full meanwhile
+        time.sleep(0.3)  # by then the ring is full
         began = time.monotonic()
         recorder.kill()
         self.assertEqual(process.stdout.readline(), "done\n")
-        self.assertLess(time.monotonic() - began, 3)  # silence alone counts after five seconds
-        self.work(process, "burst", 100)  # the hooks are taken out
+        self.assertLess(time.monotonic() - began, 3)  # a silent recorder counts as dead after five
+        self.work(process, "burst", 100)  # this removes the hooks
         again = self.profile(process, "-i", "1")
         self.work(process, "keep", 100)
         self.rest(again)
@@ -131,7 +131,7 @@ class Many(Service):
 
     def test_a_process_that_is_stopped_meanwhile(self):
         """The process is profiled or rejected, at whatever step of the attachment the signal
-        arrives. The recorder ends, and the process goes on later."""
+        arrives. The recorder ends, and the process can go on later."""
         process, n_rejected = self.start("sleep", "300"), 0
         for step in range(12):
             self.trace.unlink(missing_ok=True)
@@ -150,7 +150,7 @@ class Many(Service):
 
 
 class Programs(Service):
-    """With programs of their own."""
+    """Tests with programs of their own."""
 
     def attach(self, pid):
         """Attaches to a process that may be doing anything, sleeping included."""
@@ -171,9 +171,9 @@ class Programs(Service):
         return run(MMTRACE, "heap", "-o", self.trace, *options, "--", *argv)
 
 
-# Allocates, enters a jail in which the allocator can work and nothing else, and allocates on. HOW:
-# prctl or syscall; WHO: the process, a child after fork, or both with a second thread (which the
-# jail takes in, too).
+# Allocates, enters a jail in which only the allocator can work, and allocates on. HOW: prctl or
+# syscall; WHO: the process, a child after fork, or both with a second thread (which the jail takes
+# in, too).
 JAIL = r"""
 #include <errno.h>
 #include <linux/audit.h>
@@ -357,8 +357,8 @@ class Rights(Programs):
 
 class Threads(Programs):
     def test_allocations_are_no_cancellation_points(self):
-        """Threads that wait for room, too: a thread that is cancelled in the wait goes on to its
-        next cancellation point."""
+        """An allocation that waits for room is no cancellation point either: a thread that is
+        cancelled in the wait goes on to its next cancellation point."""
         program = self.compile(
             "#include <pthread.h>\n#include <stdlib.h>\n#include <stdio.h>\nstatic volatile int "
             "n_done;\n"
@@ -379,7 +379,7 @@ class Threads(Programs):
         self.assertEqual((result.returncode, result.stdout), (0, "300\n"), result.stderr)
 
     def test_libraries_that_come_and_go_while_it_is_attached_to(self):
-        """Ten thousand of them, with four attaches in between."""
+        """The program loads ten thousand libraries, with four attaches in between."""
         code = (
             "import ctypes, _ctypes, sys\nkeep = []\nfor i in range(10000):\n"
             "    _ctypes.dlclose(_ctypes.dlopen('liblzma.so.5', 2))\n    keep.append(bytes(2000))\n"
@@ -393,7 +393,7 @@ class Threads(Programs):
             self.until_said(recorder, "attached")
             process.stdin.write("\n")
             process.stdin.flush()
-            with contextlib.suppress(AssertionError):  # it may be at its end
+            with contextlib.suppress(AssertionError):  # the program may have ended
                 states.wait_for_cpu(process.pid, 0.05)
             self.end(recorder)
         self.assertEqual(process.stdout.read(), "as ever\n")
@@ -402,7 +402,7 @@ class Threads(Programs):
 
 class Bomb(Programs):
     def test_programs_that_start_programs(self):
-        """127 of them, half of them at the same time, each with a ring of its own."""
+        """127 programs start, half of them at the same time, each with a ring of its own."""
         script = self.dir / "bomb"
         script.write_text(
             '#!/bin/sh\n[ $1 = 0 ] && exit 0\nsh $0 $(($1 - 1)) & sh $0 $(($1 - 1)) & wait\n')
@@ -417,7 +417,7 @@ class Bomb(Programs):
 
 class Odd(Programs):
     def test_a_recorder_that_was_killed_is_followed_by_another(self):
-        """A sleeping process: no thread of it runs to remove the hooks."""
+        """In a sleeping process, no thread runs that could remove the hooks."""
         process = self.start("sleep", "600")
         states.wait_for_program(process.pid, "sleep")
         for _ in range(2):
@@ -451,7 +451,7 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_a_socket_that_nobody_answers_at(self):
-        """A process that is attached to does not ask at the socket."""
+        """A process to which the recorder attached does not ask at the socket."""
         name = f"mmtrace-test-silent-{os.getpid()}"
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as silent:
             silent.bind("\0" + name)
@@ -477,8 +477,8 @@ class Odd(Programs):
         self.assertEqual(process.wait(60), 0)
 
     def test_one_that_executes_others_all_the_time(self):
-        """Threads end meanwhile: the program has to wait for each thread, so a helper that has
-        stopped a thread has to detach from the thread."""
+        """Threads end meanwhile: execve() waits for the end of each thread, so a helper that has
+        stopped a thread must detach from it."""
         process = self.start_piped(self.compile(
             "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n"
             "static void *run(void *p) { for (;;) { free(malloc(1000)); usleep(10); } return p; }\n"
@@ -502,7 +502,7 @@ class Odd(Programs):
         result = self.attach(int(children.read_text()))
         self.assertEqual(result.returncode, 1)
         self.assertIn("vfork", result.stderr)
-        self.assertEqual(self.attach(process.pid).returncode, 1)  # it waits in the kernel
+        self.assertEqual(self.attach(process.pid).returncode, 1)  # the helper waits in the kernel
         self.assertEqual(process.wait(20), 0)
 
 

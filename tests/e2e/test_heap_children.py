@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Children after fork: a worker that executes no program of its own has a profile of its own."""
+"""Children after fork: a worker that executes no other program has a profile of its own."""
 import pathlib
 import platform
 import re
@@ -58,10 +58,10 @@ os.wait()
 
 
 class Children(Heap):
-    """Questions to a trace."""
+    """Checks of the profiles in a trace."""
 
     def sizes(self):
-        """{pid: bytes that the process had not freed}"""
+        """{pid: bytes that the process has not freed}"""
         return dict(self.query(
             "SELECT pid, sum(size) FROM heap_profile_allocation JOIN process USING (upid) "
             "GROUP BY pid"))
@@ -104,7 +104,7 @@ class OfPrepared(Children):
                 "        keep = None; more = [bytes(100000) for _ in range(50)]; os._exit(0)\n"
                 "    os.wait()\n"
                 "print(os.getpid(), flush=True)\n"
-                "os._exit(0)\n")  # the end of the interpreter would free everything
+                "os._exit(0)\n")  # a normal end of the interpreter would free everything
         done = self.profile(sys.executable, "-c", code)
         sizes = self.sizes()
         of_parent = sizes.pop(int(done.stdout)) / MB  # 5, and what the interpreter needs
@@ -114,7 +114,7 @@ class OfPrepared(Children):
 
 @unittest.skipUnless(platform.machine() == "x86_64", "only x86-64 programs are attached to")
 class OfRunning(Children):
-    """The parent was never prepared, and runs before the recording."""
+    """The parent was not prepared, and runs before the recording begins."""
 
     def start(self, *argv):
         process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
@@ -126,7 +126,8 @@ class OfRunning(Children):
         return process
 
     def test_others_get_no_profile_at_the_socket_of_the_children(self):
-        """A process that is not a child of a profiled one, with any command line, asks in vain."""
+        """A process that is not a child of a profiled process gets no profile, whatever its command
+        line."""
         process = self.start(sys.executable, "-c", WORKERS)
         states.wait_for_state(process.pid, "S")
         recorder = self.start(MMTRACE, "heap", "-p", process.pid, "-o", self.trace)

@@ -29,9 +29,8 @@ sys.stdin.readline()
 print("as ever")
 """
 
-# A filter that lets everything pass: only its presence matters.
-# A filter that forbids attaching: memfd_create (319 on x86-64) with MFD_ALLOW_SEALING. A dormant
-# program does without.
+# A filter that forbids attaching: it refuses memfd_create (319 on x86-64) with MFD_ALLOW_SEALING. A
+# dormant program does not need this call.
 FILTER = """
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None)
@@ -70,7 +69,7 @@ class Dormant(Heap):
             return False
 
     def begin(self, *argv, **more):
-        """A program that is dormant already. Its mapping says so before the program's own code
+        """Starts a program that is dormant. Its mapping shows this before the program's own code
         runs."""
         process = self.start(*argv, **more)
         program = str(argv[0]).encode()
@@ -84,13 +83,13 @@ class Dormant(Heap):
         return run(MMTRACE, "heap", "-o", self.trace, "-d", ms, "-p", pid)
 
     def step(self, process):
-        """To the next line that the program writes."""
+        """Lets the program go on. Returns the next line that the program writes."""
         process.stdin.write("\n")
         process.stdin.flush()
         return process.stdout.readline()
 
     def check_end(self, process):
-        """Ends the input of the program, and so the program."""
+        """Ends the program by the end of its input. Asserts that it has run as always."""
         out, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out.replace("allocated\n", ""), err),
                          (0, "as ever\n", ""))
@@ -116,13 +115,14 @@ class Dormant(Heap):
         self.assertLess(max(maps for _, maps in seen[1:]) - min(maps for _, maps in seen[1:]), 6,
                         seen)
         self.check_end(process)
-        # Sockets of other recorders come and go in the same folder. A socket that was left stays.
+        # Sockets of other recorders come and go in the same folder. A socket that this recorder
+        # left would stay.
         left = self.sockets() - before
         wait_for(lambda: not left & self.sockets(), lambda: f"the end of {left & self.sockets()}")
 
     def test_nothing_is_in_the_way_of_a_dormant_program(self):
-        """No thread, no descriptor, no hook; and the next program in the same process gets nothing
-        of the library."""
+        """The library adds no thread, no descriptor and no hook. The next program in the process
+        has nothing of the library."""
         process = self.begin("python3", "-c",
                              "import time, os; print(len(os.listdir('/proc/self/task')),"
                              " len(os.listdir('/proc/self/fd')), flush=True); input();"
@@ -157,8 +157,8 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_program_that_takes_the_signal_for_itself(self):
-        """The program finds the signal free and handles it from then on; the signal does not wake
-        the library."""
+        """The program takes the signal, which seems to be free. From then on the signal does not
+        wake the library."""
         for number in (SIGNAL, REAL_TIME):
             code = (
                 "import signal, sys\nprint('ready', flush=True)\nsys.stdin.readline()\n"
@@ -287,8 +287,8 @@ class Dormant(Heap):
         self.check_end(process)
 
     def test_a_library_of_another_version(self):
-        """The recorder calls the function at its place in this process, wherever the library lies
-        there."""
+        """The recorder calls mmheap_attach() at its address in this process's library. The function
+        of another version refuses."""
         if not (LIBRARY.parent / "mmheap-attach").exists():
             self.skipTest("mmheap-attach is not in this build")
         other = self.dir / LIBRARY.name

@@ -93,7 +93,8 @@ class Jails(Heap):
                            "whose filter forbids memfd_create")
 
     def test_a_call_that_need_not_succeed(self):
-        """The socket of children after fork: the profile bears a refusal, not a death."""
+        """The call makes the socket of children after fork. A profile goes on if the filter refuses
+        the call, but not if the filter kills."""
         self.assertEqual(self.attach(self.start({SOCKET: ERRNO}).pid).returncode, 0)
         self.check_refused(self.start({SOCKET: KILL}), "whose filter forbids socket")
 

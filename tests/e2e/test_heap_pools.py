@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heaps that programs have of their own (mmheap.h): what a pool and two arenas hand out, against
-known amounts."""
+"""Heaps that programs have of their own (mmheap.h): the memory that a pool and two arenas hand out,
+against known amounts."""
 import json
 import math
 import os
@@ -20,8 +20,8 @@ AGENT = BUILD / "producer" / "agents" / "heap"
 POOLS = BUILD / "tests" / "tools" / "heap_pools"
 TRACE_PROCESSOR = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
 
-# heap_pools in each round: heap, function that takes from it, bytes allocated and freed, size of
-# one piece.
+# heap_pools in each round: heap, function that takes from the heap, bytes allocated and freed, size
+# of one piece.
 TRUTH = {
     ("truth.sessions", "keep_session"): (96, 0, 96),
     ("truth.sessions", "drop_session"): (96, 96, 96),
@@ -137,7 +137,7 @@ class Pools(Base):
                 source = self.dir / f"program.{suffix}"
                 source.write_text(PROGRAM)
                 self.build(compiler, source, *options)
-                # the program cannot be profiled, and runs all the same
+                # a static program is not profiled, and runs as always
                 if "-static-pie" in options:
                     self.assertEqual(run(self.dir / "program").returncode, 1)
                     continue
@@ -205,7 +205,7 @@ class Pools(Base):
                          {"of.library", *(f"own.{i}" for i in range(62))})
 
     def record(self, config, pid, cpu_s):
-        """Until the process has computed for so long with the profile on."""
+        """Records until the process has computed for so long with a profile."""
         argv = [str(a) for a in (MMTRACE, "record", "-c", config, "-o", self.trace)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
             said = self.until_said(recorder, "attached")
@@ -215,7 +215,7 @@ class Pools(Base):
         self.assertEqual(recorder.returncode, 0, said)
 
     def test_an_interval_that_has_doubled_often(self):
-        """Large allocations still have their share."""
+        """Large allocations still have their share in the profile."""
         program = self.write(
             "int main(void)\n{\n    static char p;\n"
             '    struct mmheap *heap = mmheap_register("a.pool", NULL, NULL);\n    puts("ready");\n'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The heap profiler on runtimes, on programs with other allocators, in containers, and on programs
-that do odd things: they go on unharmed."""
+that do odd things: the programs go on unharmed."""
 import os
 import pathlib
 import re
@@ -83,7 +83,7 @@ class Odd(Heap):
         self.assertEqual(result.stdout, "ok True\n")
 
     def test_many_processes_that_fork(self):
-        """Three hundred of them, in three generations."""
+        """Three hundred processes, in three generations."""
         code = (
             "import os\n"
             "for generation, children in enumerate((10, 5, 5)):\n"
@@ -101,7 +101,8 @@ class Odd(Heap):
 
     @needs_namespaces
     def test_a_container(self):
-        """Other process ids, other mounts: from the start, and by attaching."""
+        """The program has other process ids and other mounts. It is profiled from its start, and by
+        attaching."""
         lib.skip_in_chroot(self)
         command = ("unshare", "-p", "-f", "-m", "--mount-proc")
         self.profile(*command, TRUTH, "1", "50000")

@@ -106,8 +106,8 @@ SQL = (
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Running(Heap):
     def open_things(self, pid):
-        """How many files of a profile, threads, libraries and rings there are. A profile opens
-        sockets, memory and the library; a runtime opens files of its own at any time."""
+        """The numbers of files of a profile, threads, libraries and rings. A profile opens sockets,
+        memory and the library; a runtime opens files of its own at any time."""
         proc = pathlib.Path(f"/proc/{pid}")
         lines = (proc / "maps").read_text().splitlines()
         files = []
@@ -136,7 +136,8 @@ class Running(Heap):
         return over
 
     def attach_often(self, argv, piece, slack=(0, 0, 1, 0), **more):
-        """The output of the program, and the number of pieces that it was given."""
+        """Attaches ATTACHES times. Returns the output of the program, and the number of pieces that
+        it got."""
         if not shutil.which(argv[0]):
             self.skipTest(f"{argv[0]} is not installed")
         process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
@@ -192,7 +193,7 @@ class Running(Heap):
         self.assertEqual(done.returncode, 0, done.stderr)
         out, n = self.attach_often(["git", "cat-file", "--batch"], b"HEAD:file\n" * 100,
                                    slack=(1, 0, 1, 0), cwd=folder,
-                                   env=env)  # the file that it reads is open or not
+                                   env=env)  # its own file may be open or not
         (one,) = {*out.split(b"\n\n")} - {b""}
         self.assertTrue(one.endswith(b"blob 5000\n" + b"text\n" * 999 + b"text"))
         self.assertEqual(len(out.split(b"\n\n")) - 1, 100 * n)
@@ -211,7 +212,7 @@ class Running(Heap):
     def test_java(self):
         source = self.dir / "Main.java"
         source.write_text(JAVA)
-        # its compiler's threads come and go
+        # threads of the VM's compiler come and go
         self.check_lines(["java", "-Xmx64m", source], slack=(2, 8, 1, 0))
 
     def check_allocator(self, *options):
@@ -232,7 +233,7 @@ class Running(Heap):
         self.check_allocator("-Wl,--no-as-needed,-ltcmalloc")
 
 
-# Functions of the C library that leave no frame, but jump to a static one with a lock.
+# Functions of the C library that have no frame, but jump to a static function that takes a lock.
 JUMPS = {
     "aligned_alloc": r"""
         static void *kept[64];
@@ -249,7 +250,7 @@ JUMPS = {
             pthread_create(&threads[i], NULL, thread, NULL);
         for (int i = 0; i < 16; i++)
             pthread_join(threads[i], NULL);""",
-    # Each thread answers a signal, while the one that asks has the lock of the list of threads.
+    # Each thread answers a signal, while the thread that asks has the lock of the list of threads.
     "setuid": r"""
         static pthread_t threads[8];
         for (int i = 0; i < 8 && !threads[i]; i++)
@@ -437,8 +438,8 @@ class Unknown(Heap):
         self.assertIn("it has loaded glibc more than once", self.check(process, refused=True))
 
 
-# Each waits for a byte where no library may be loaded, says so before, and ends with 0 if nothing
-# was disturbed.
+# Each program waits for a byte at a place where no library may be loaded. It writes a byte before,
+# and ends with 0 if nothing was disturbed.
 WAITING = r"""
 #define _GNU_SOURCE
 #include <poll.h>
@@ -457,8 +458,8 @@ static void wait_here(void)
 }
 """
 WAITS = {
-    # A signal handler, where aligned_alloc() has just taken the arena's lock: each instruction
-    # traps until then.
+    # The program waits in a signal handler, when aligned_alloc() has just taken the arena's lock.
+    # Each instruction traps until then.
     "in_a_handler": r"""
 static volatile int has_waited;
 static void *thread(void *unused) { return unused; }
@@ -541,7 +542,7 @@ int main(void)
 }
 """,
 }
-# A thread that is nearly always in libunwind, with its lock.
+# A thread that is nearly always in libunwind and has libunwind's lock.
 UNWINDS = r"""
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -563,8 +564,8 @@ int main(void)
 
 @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 class Held(Heap):
-    """The only thread holds, or stands on, what loading a library needs: it is left alone, and goes
-    on unharmed."""
+    """The only thread has a lock or a stack with which no library can be loaded. The recorder
+    leaves the thread alone, and it goes on unharmed."""
 
     def build(self, text, *options):
         source, program = self.dir / "held.c", self.dir / "held"
@@ -626,12 +627,12 @@ class Held(Heap):
             return said()
 
     def test_a_program_that_executes_another(self):
-        """The helper has its addresses from the program that was there before."""
+        """The helper has the addresses of the program that ran before."""
         text = WAITS["in_a_coroutine"].replace("int main(void)", "int main(int n, char **argv)")
         program = self.build(WAITING + text.replace("    return 0;\n}\n",
                                                     "    return n > 1 ? execv(argv[1], argv + 1)"
                                                     " : 0;\n}\n"))
-        # A machine that stands still for two seconds lets the search end before.
+        # On a machine that stands still for two seconds, the search ends too early.
         said = ""
         for _ in range(3):
             said = self.attach_while_it_executes(program)

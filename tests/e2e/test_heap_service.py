@@ -101,7 +101,7 @@ class Snapshot(Service):
         states.wait_for_taken(recorder.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         self.end(recorder)
-        # A dump of the loop, the two from here, and the last one.
+        # A dump of the program's loop, the two dumps that this test asks for, and the last dump.
         self.assertEqual(self.n_dumps(), 4)
         sizes = self.query(
             "select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
@@ -127,7 +127,7 @@ class Snapshot(Service):
 
 class Silent(Service):
     def test_a_program_that_asks_and_does_not_begin(self):
-        """Programs with an older library do so."""
+        """Programs with an older library behave like this."""
         name = f"silent-{os.getpid()}"
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{name}"}
         code = (
@@ -145,13 +145,13 @@ class Silent(Service):
                                    "but did not begin")
             recorder.send_signal(signal.SIGINT)
             said += recorder.communicate(timeout=60)[1]
-            # A recorder that finds the program before it asks attaches to it as well.
+            # A recorder that finds the program before the program asks attaches to it, too.
             self.assertEqual(recorder.returncode, 0 if "attached" in said else 1, said)
             process.kill()
 
 
 class Missing(Service):
-    """Processes that are not there: the command says so, and does not wait for them."""
+    """Processes that do not exist: the command says so, and does not wait."""
 
     def setUp(self):
         super().setUp()
@@ -255,7 +255,7 @@ class Limits(Service):
         recorder = self.start(MMTRACE, "record", "-c", config, "-o", self.trace)
         self.until_said(recorder, "attached")
         recorder.send_signal(signal.SIGSTOP)
-        states.wait_for_cpu(target.pid, 0.3)  # it goes on: it waits for the recorder no longer
+        states.wait_for_cpu(target.pid, 0.3)  # the program does not wait for the recorder any more
         recorder.send_signal(signal.SIGCONT)
         self.end(recorder)
         dump, = of_kind(decode(self.trace),
@@ -271,7 +271,8 @@ class Limits(Service):
             1600)
         self.assertEqual(run(MMTRACE, "record", "-c", config, "-o", self.trace).returncode, 0)
         stamps = sorted({p.one("timestamp") for p in of_kind(decode(self.trace), "profile_packet")})
-        # At 900, 1100, 1300, 1500 ms and at the end; a busy machine is late, and leaves some out.
+        # Dumps are due at 900, 1100, 1300, 1500 ms and at the end. A busy machine is late, and
+        # leaves some out.
         self.assertIn(len(stamps), (2, 3, 4, 5))
         started, = [p.one("timestamp") for p in of_kind(decode(self.trace), "service_event")
                     if "tracing_started" in p.one("service_event")]
@@ -281,7 +282,7 @@ class Limits(Service):
 class Startup(Service):
     def test_a_preloaded_program_is_profiled_from_its_beginning(self):
         socket = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{os.getpid()}"}
-        # other tests have others run
+        # other tests run heap_truth, too
         program = shutil.copy(TRUTH, self.dir / f"truth-{os.getpid()}")
         recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-i", "1", "-n", program.name,
                               env=socket)
@@ -327,13 +328,13 @@ class Daemons(Service):
         return recorder
 
     def n_recording(self):
-        """How many sessions record."""
+        """The number of sessions that record."""
         sessions = json.loads(run(MMTRACE, "status", "--json",
                                   env=self.environment).stdout)["sessions"]
         return sum(session["is_started"] for session in sessions)
 
     def wait_attached(self, processes):
-        """Until the daemon says that it has attached to each."""
+        """Waits until the daemon says that it has attached to each process."""
         left = {f"process {p.pid}: attached" for p in processes}
         while left:
             line = self.daemon.stderr.readline()
@@ -351,8 +352,8 @@ class Daemons(Service):
 
 class Daemon(Daemons):
     def test_programs_ask_at_startup(self):
-        """The first recording gets the process, and the second one says so. Later on no process is
-        asked again."""
+        """The first recording gets the process, and the second recording reports this. Later on no
+        process is asked again."""
         first = self.record('process_cmdline: "heap_truth" no_running: true', "first")
         second = self.record('process_cmdline: "heap_truth" no_running: true', "second")
         other = self.record('process_cmdline: "something_else"', "other")
@@ -419,7 +420,7 @@ class Daemon(Daemons):
 
 
 class SlowHelper(Daemons):
-    """The program that attaches does not come to its end before the recording does."""
+    """The helper that attaches is still running when the recording ends."""
 
     def more_environment(self):
         helper = self.dir / HELPER.name
@@ -455,7 +456,7 @@ class SlowHelper(Daemons):
         self.assertEqual(said.count("the recording ended before"), 1, said)
 
     def test_a_program_that_was_asked(self):
-        """It takes its ring at its next allocation, which does not come."""
+        """The program would take its ring at its next allocation, which does not come."""
         target = self.start("sleep", "60", env=self.preloaded())
         states.wait_for_program(target.pid, "sleep")
         done = self.record_all(target)

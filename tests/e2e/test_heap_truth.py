@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heap profiles against known amounts, for every function that allocates or frees: exact where
-every allocation is sampled, and otherwise within bounds so narrow that an error of 3 % fails."""
+"""Heap profiles against known amounts, for every function that allocates or frees: exact if every
+allocation is sampled, otherwise within bounds so narrow that an error of 3 % fails."""
 import math
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ import unittest
 from lib import ROOT, run
 from test_heap import Heap
 
-# A round of heap_kinds: bytes that are allocated, bytes that are freed.
+# The bytes that each function allocates and frees in a round of heap_kinds.
 DROPS = {
     "drop_malloc": 33,
     "drop_calloc": 7 * 20,
@@ -22,12 +22,12 @@ DROPS = {
     "drop_new_aligned": 384,
     "drop_grown": 40 + 120 + 50,
 }
-# Every sixteenth round.
+# The functions of every sixteenth round: bytes that are allocated, bytes that are freed.
 KEEPS = {"keep_shrunk": (300 + 100, 300), "keep_new": (70, 0), "hand_over": (150, 150)}
 PER_ROUND = {**{name: (size, size) for name, size in DROPS.items()},
              **{name: (taken / 16, freed / 16) for name, (taken, freed) in KEEPS.items()}}
 
-# By the function of heap_kinds that is nearest to the allocation.
+# Sums by the function of heap_kinds that is nearest to the allocation.
 BY_FUNCTION = f"""
 with recursive up(site, id, name) as (
   select c.id, c.parent_id, f.name from stack_profile_callsite c join stack_profile_frame f
@@ -70,9 +70,8 @@ class Kinds(Heap):
                 self.assertEqual(got, real)
 
     def test_intervals(self):
-        """The number of points in so many bytes is binomial; five standard deviations of that, for
-        each function and for all together. The sums are long enough for these to be less than 2
-        %."""
+        """The number of points in the bytes is binomial. The bounds are five standard deviations,
+        for each function and for all together, less than 2 % of these sums."""
         for interval, threads, rounds in ((7, 1, 16000), (512, 4, 20000), (4096, 4, 60000),
                                           (65536, 1, 2000000)):
             rows = self.measure(interval, threads, rounds)

@@ -52,7 +52,8 @@ def scalar(field, value):
 
 
 def other_wire_types(field, value):
-    """The field in each wire type that is wrong for it, and in those that do not exist."""
+    """The field in each wire type that is wrong for the field, and in each wire type that does not
+    exist."""
     forms = {0: varint(value), FIXED64: struct.pack("<Q", value), BYTES: b"\x02\x08\x01",
              FIXED32: b"\1\0\0\0",
              3: b"\x08\x01" + varint(field.number << 3 | 4)}
@@ -86,8 +87,8 @@ class Traces:
         return b"".join(out)
 
     def variants(self, message, make, path=()):
-        """Each leaf in turn as make(field) returns it: alone in its message, or after all other
-        fields."""
+        """Bodies of the message. In each, one leaf is as make(field) returns it, after the other
+        numbers and texts of its message."""
         for field in self.messages[message]:
             if field.type in self.messages:
                 if field.type in path or len(path) >= DEPTH_MAX:
@@ -102,8 +103,8 @@ class Traces:
         return b"".join(scalar(f, 1) for f in self.messages[message] if f.type not in self.messages)
 
     def circles(self, message, path=(), seen=()):
-        """(the way to a message, the way from it to itself), for all messages that can contain
-        themselves."""
+        """(the path to a message, the path from the message to itself), for all messages that can
+        contain themselves."""
         for field in self.messages[message]:
             if field.type == message:
                 yield path, (field,)
@@ -179,7 +180,7 @@ class EveryField(Hostile):
         self.assertGreater(self.convert_all(make()), 25)
 
     def test_times_that_jump(self):
-        """Packets of all kinds at all times, forwards and back."""
+        """Packets of all kinds have times that go forwards and back."""
         kinds = [(kind.number, self.traces.whole(kind.type)) for kind in self.traces.packet_kinds()]
         times = (5, 2**63 - 1, 0, 2**64 - 1, 10**18, 3, 2**63, 1)
         trace = b"".join(packet(*kind, ts=ts) for ts in times for kind in kinds)
@@ -286,7 +287,7 @@ class Shapes(Converted):
         self.assertLess(self.query("SELECT coalesce(max(length(key)), 0) FROM args")[0][0], 4096)
 
     def test_descriptions_without_end(self):
-        """Names that repeat a long one, and sets that unpack to much more: counted, and not
+        """Names that repeat a long name, and sets that unpack to much more, are counted and not
         kept."""
         messages = b"".join(text(4, text(1, b"M%d" % i)) for i in range(100000))
         long_names = text(1, text(2, b"p" * (1 << 20)) + messages)
@@ -304,7 +305,8 @@ class Shapes(Converted):
         self.assertEqual(self.query("SELECT name FROM slice"), [("e",)])
 
     def test_clocks_that_lead_nowhere(self):
-        """Very many clocks, and very many times of one that none of them knows."""
+        """The trace has very many clocks, and very many times of a clock that is not connected to
+        them."""
         clocks = b"".join(text(1, number(10, i) + text(6, text(1, number(1, 6) + number(2, 1000)) +
                                                        text(1, number(1, 64) + number(2, 5))))
                           for i in range(1, 1000))
@@ -344,7 +346,7 @@ class Shapes(Converted):
                          [(7,), (4294967295,)])
 
     def test_processes_that_turn_up_after_their_values(self):
-        """Values of several threads come onto one track of the process, whichever came first."""
+        """Values of several threads of a process go to one track, whichever value came first."""
         def rss(ts, pid, size):
             return text(2, number(1, ts) + number(2, pid)
                         + text(313, number(1, 0) + number(2, size) + number(3, 1)))
@@ -388,7 +390,8 @@ class Shapes(Converted):
         self.assertEqual(self.query("SELECT name FROM slice"), [("behind",)])
 
     def test_clocks_that_jump(self):
-        """Packets that a clock gone backwards cannot place are counted, and get no made-up time."""
+        """Packets whose clock has jumped back so that they have no place are counted. They get no
+        invented time."""
         def snapshot(boot, mono):
             return text(1, number(10, 1) + text(6, text(1, number(1, 6) + number(2, boot)) +
                                                 text(1, number(1, 3) + number(2, mono))))

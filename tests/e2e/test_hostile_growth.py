@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The converter on traces of a few megabytes in which little refers to much, again and again.
+"""The converter on traces of a few megabytes in which small packets refer to large data again and
+again.
 
 The data that packets refer to must not be read, searched or written anew for each packet: time and
 size of the database grow with the trace, not with its square.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql convert on everything that is not one plain trace: several, archives, other files, old
+"""mmsql convert on other inputs than one plain trace: several traces, archives, other files, old
 databases."""
 import contextlib
 import gzip
@@ -181,8 +181,8 @@ class Repetitions(Case):
             [(str(PRESSURE), 0), (str(SCHED), 1)])
 
     def test_a_recording_in_other_bytes(self):
-        """A trace that is cut or has more after it is known by its trace_uuid; without one only
-        equal bytes are known."""
+        """mmsql knows a trace that is cut, or has more packets at its end, by its trace_uuid.
+        Without a trace_uuid, only equal bytes are known."""
         cut = self.write("cut.pftrace", PRESSURE.read_bytes()[:100000])
         said = self.convert(PRESSURE, cut)
         self.assertRegex(said,
@@ -194,15 +194,15 @@ class Repetitions(Case):
         self.assertEqual((said, self.query("SELECT uuid FROM trace")), ("", [(None,), (None,)]))
 
     def test_one_uuid_for_several_recordings(self):
-        """A config may name the uuid: at other times it is another recording."""
+        """A config may set the uuid. Recordings of other times are then other recordings."""
         said = self.convert(self.write("a", recording(PRESSURE, 9)),
                             self.write("b", recording(SCHED, 9)))
         self.assertEqual((said, self.query("SELECT count(*), count(DISTINCT uuid) FROM trace")),
                          ("", [(2, 1)]))
 
     def test_one_uuid_at_the_same_time(self):
-        """Two recordings of one config beside each other; the moment of their start tells them
-        apart."""
+        """Two recordings of one config run at the same time. They differ in the moment of their
+        start."""
         def packet(ts, content):
             body = b"\x40" + varint(ts) + content
             return b"\x0a" + varint(len(body)) + body
@@ -221,7 +221,7 @@ class Repetitions(Case):
         self.assertIn("b: left out, the same recording as", said)
 
     def test_snapshots_of_one_session(self):
-        """Both are loaded. A line for each later trace says that it overlaps."""
+        """All snapshots are loaded. A line for each later trace says that the trace overlaps."""
         files = [self.write(f"{i}.pftrace", recording(PRESSURE, 9, i)) for i in (1, 2, 3)]
         said = self.convert(*files)
         self.assertEqual(self.query(
@@ -299,7 +299,7 @@ class Append(Case):
         self.assertEqual(self.db.read_bytes(), before)
 
     def test_killed_at_any_moment(self):
-        """SIGKILL: the old database is as it was, or the new one is there whole."""
+        """After SIGKILL, the old database is unchanged, or the new one is complete."""
         self.convert(PRESSURE)
         before = self.db.read_bytes()
         argv = [lib.MMSQL, "convert", "-q", "-a", SCHED, PRESSURE, "-o", self.db]
@@ -345,8 +345,7 @@ class Append(Case):
 
     @lib.needs_namespaces
     def test_disk_full_and_read_only(self):
-        """Mounts with room for a part of the database, of all sizes; then a mount that is
-        read-only."""
+        """Mounts of all sizes have room for a part of the database; another mount is read-only."""
         self.convert(PRESSURE)
         size_kb = self.db.stat().st_size // 1024
         script = """
@@ -393,7 +392,7 @@ class Append(Case):
         self.nothing_left("out.db")
 
     def test_somebody_opens_the_database_meanwhile(self):
-        """The journal of the other program must not be taken for the new file's."""
+        """SQLite must not take the journal of the other program for the journal of the new file."""
         self.convert(PRESSURE)
         n_events = self.query("SELECT count(*) FROM ftrace_event")
         for lock, code in (("BEGIN IMMEDIATE", 1), ("SELECT 1", 0)):
@@ -569,7 +568,8 @@ class Files(Case):
                                  [(4, 1)])
 
     def test_perf_map(self):
-        """With and without 0x, blanks in names, unsorted; the pid is in the name."""
+        """Addresses with and without 0x, blanks in names, unsorted lines. The name of the file has
+        the pid."""
         text = ("0x2000 0x20 LazyCompile:~f a.js:1\r\n1000 10 b\n\n  1800\t8\tc d \n"
                 "ffffffffffff0000 ff e")
         self.convert(self.write("perf-123.map", text))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The daemon's sockets, end to end: clients that misbehave, and Perfetto's own client.
 
-Perfetto's client is looked for in PATH, or in a root file system of its own that PERFETTO_ROOT
+The test looks for Perfetto's client in PATH, or in a root file system of its own that PERFETTO_ROOT
 names.
 """
 import array
@@ -23,7 +23,7 @@ import lib
 import states
 from protowire import bind, field, fields, frame, invoke
 
-GAP_S = 1.0  # between two samples: 50 ms are asked for, but the machine may be busy
+GAP_S = 1.0  # between two samples: the config asks for 50 ms, but the machine may be busy
 BUFFERED = """
 buffers { size_kb: 1024 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 50 } } }
@@ -89,8 +89,8 @@ class Daemon:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def settled_n_fds(self):
-        """The number once the connections of try_connect() are closed: the daemon closes them
-        before it answers."""
+        """The number of descriptors after the connections of try_connect() are closed: the daemon
+        closes them before it answers."""
         for name, service in ((self.producer, b"ProducerPort"), (self.consumer, b"ConsumerPort")):
             client = Client(self, name, service)
             n = self.n_fds()
@@ -106,7 +106,7 @@ class Daemon:
         return self.status_kb("VmRSS")
 
     def own_kb(self):
-        """Without the pages of files, which the kernel takes away and brings back as it likes."""
+        """The memory without pages of files, which the kernel evicts and reads back at any time."""
         return sum(map(self.status_kb, ("RssAnon", "RssShmem", "VmSwap")))
 
     def stop(self):
@@ -129,7 +129,7 @@ class BadClients(unittest.TestCase):
         self.n_fds = self.daemon.settled_n_fds()
 
     def spoil(self):
-        """Does one after the other what clients should not do; returns the clients that stay
+        """Makes all kinds of bad clients, one after the other. Returns the clients that stay
         connected."""
         daemon, stay = self.daemon, []
 
@@ -157,7 +157,7 @@ class BadClients(unittest.TestCase):
             nested = field(7, nested)
         one(invoke(1, INITIALIZE) + invoke(2, REGISTER, field(1, field(10, field(2, nested)))),
             daemon.producer).close()
-        # A client that asks and asks, and never reads.
+        # A client that sends requests all the time, and never reads.
         deaf = daemon.connect()
         deaf.setblocking(False)
         try:
@@ -251,7 +251,7 @@ class Client:
         return self.last_id
 
     def call(self, method, args=b"", fds=()):
-        """The reply's message; None: refused."""
+        """The message of the reply; None if the call was refused."""
         wanted = self.send(method, args, fds)
         while True:
             answer = self.receive()
@@ -264,7 +264,7 @@ class Client:
 
 
 class Months(unittest.TestCase):
-    """Sessions that are made and ended thousands of times leave nothing behind."""
+    """Thousands of sessions that begin and end leave nothing behind."""
 
     N_CYCLES = int(os.environ.get("MMTRACE_CYCLES", "600"))
     CLONE_SNAPSHOT = 4
@@ -324,7 +324,7 @@ class Months(unittest.TestCase):
             print(f"{self.N_CYCLES} cycles: {own_kb} kB -> {daemon.own_kb()} kB")
         self.assertEqual(daemon.settled_n_fds(), n_fds)
         if not lib.is_sanitized():
-            # 50 bytes a cycle are none
+            # up to 50 bytes a cycle do not count
             self.assertLess(daemon.own_kb() - own_kb, 128 + self.N_CYCLES // 20)
         self.assertEqual(daemon.stop(), 0)
 
@@ -344,12 +344,12 @@ class Memory(unittest.TestCase):
                              + field(2, field(1, field(1, b"linux.sys_stats")))))
         self.assertIsNotNone(client.call(FLUSH))
         self.assertGreaterEqual(daemon.status_kb("VmLck") - before, 16384)
-        # 8 MiB are taken beforehand, the rest as it fills
+        # the daemon allocates 8 MiB at the start, and more as the buffer fills
         self.assertLess(daemon.rss_kb() - rss_kb, 8192 + 4096)
 
 
 class Sockets(unittest.TestCase):
-    """Where the daemon listens."""
+    """The sockets of the daemon."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="mmtrace-ipc-")
@@ -377,7 +377,7 @@ class Sockets(unittest.TestCase):
             return client.recv(4096)
 
     def wait_for_sockets(self):
-        """Until the sockets exist, with their modes and the group."""
+        """Waits until the sockets exist, and checks their modes and the group."""
         lib.wait_for(lambda: (self.dir / "second").exists() and (self.dir / "consumer").exists() and
                      self.mode("consumer") == 0o660 and self.mode("second") == 0o666 and
                      (self.dir / "consumer").stat().st_gid == 12345, "the daemon's sockets")
@@ -407,7 +407,7 @@ class Sockets(unittest.TestCase):
         self.start("--consumer-group", "12345")
         self.wait_for_sockets()
         os.chmod(self.dir, 0o755)
-        # as a careless unit file would: the daemon still looks
+        # like a careless unit file: the daemon still checks users
         os.chmod(self.dir / "consumer", 0o666)
         script = "import os, socket, sys; os.setgroups([]); " \
                  "os.setgid(int(sys.argv[3])); os.setuid(54321)\n" \

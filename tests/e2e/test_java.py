@@ -83,7 +83,7 @@ public class Virtual {
 
 
 def jdk():
-    """The newest JDK here, as a folder; None without one."""
+    """The folder of the newest JDK of this machine; None if there is none."""
     homes = [os.environ["JAVA_HOME"]] if os.environ.get("JAVA_HOME") else []
     javac = shutil.which("javac")
     if javac:
@@ -99,7 +99,8 @@ def jdk_version(home):
 
 
 class Log:
-    """A log as its readers have it: keys to definitions, and how often each stack was sampled."""
+    """The contents of a log: the definition of each key, and the number of samples of each
+    stack."""
 
     def __init__(self, path):
         self.text = pathlib.Path(path).read_bytes().decode("utf-8", "surrogateescape")
@@ -115,7 +116,7 @@ class Log:
                 self.samples[int(line)] += 1
 
     def stacks(self):
-        """(record, frames from the outermost in, samples)"""
+        """(record, frames from the outermost to the innermost, samples) of each stack."""
         return [(self.keys[k][0], self.keys[k][1:], n) for k, n in self.samples.items()]
 
     def count(self, wanted):
@@ -161,7 +162,7 @@ class Java(unittest.TestCase):
     def check_known(self, log, n, rate):
         counts = log.by_innermost()
         for method, allocations in (("alpha", n), ("beta", 2 * n)):
-            # Five deviations of a binomial.
+            # Five standard deviations of a binomial distribution.
             expected = allocations / rate
             self.assertAlmostEqual(counts[f"LKnown;::{method}()V"], expected,
                                    delta=5 * expected**0.5, msg=method)
@@ -184,7 +185,7 @@ class Java(unittest.TestCase):
         self.check_known(log, 400000, 100)
         log = self.log("1000,50,log", "-XX:+UseSerialGC", "Known", 500000, 1, 1, "worker")
         self.check_known(log, 500000, 1000)
-        # The smallest objects: without fields, from Java 25 on also with half the header.
+        # The smallest objects have no fields; from Java 25 on, they may have half the header.
         for flag in ["-XX:-UseCompactObjectHeaders",
                      "-XX:+UseCompactObjectHeaders"][:1 + (jdk_version(self.home) >= 25)]:
             log = self.log("100,50,log", "-XX:+IgnoreUnrecognizedVMOptions", flag, "Tiny", 1000000)
@@ -295,8 +296,8 @@ class Java(unittest.TestCase):
         self.assertIn("LKnown;::run(II)V", names)
         self.assertIn("Interpreter", names)
         said = [line.split() for line in times.read_text().splitlines()]
-        # Each line of the map has its time, in the same order; lines from before the start have
-        # none.
+        # Each line of the map has its time, in the same order; lines from before the start have no
+        # time.
         self.assertEqual([line[1:] for line in said if len(line) == 3], [row[:2] for row in rows])
         now = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         self.assertTrue(all(int(line[0]) == 0 or now - 100e9 < int(line[0]) < now for line in said))
@@ -338,7 +339,8 @@ class Java(unittest.TestCase):
         self.assertGreater(min(len(lines), len(times)), 50)
 
     def test_perf_map_that_cannot_be_written(self):
-        # The shell becomes the VM, so that the place of its map is known, and taken.
+        # The shell becomes the VM, so that the test knows the name of its map, and makes a folder
+        # of this name.
         vm = subprocess.Popen(["sh", "-c", 'mkdir /tmp/perf-$$.map; exec "$@"', "sh",
                                f"{self.home}/bin/java", f"-agentpath:{AGENT}=10,50,log,perfmap",
                                "Known", "1000", "1", "1", "worker"], cwd=self.path,

@@ -112,7 +112,7 @@ class Counts(JavaTest):
     def test_threads_that_allocate_less_than_the_rate_are_not_left_out(self):
         self.java(f"100,50,{self.log}", "threads", "50")
         n = self.count(self.samples(), 416)
-        # 64 threads with 50 each: half of them are expected to have a sample.
+        # 64 threads have 50 allocations each: half of the threads should have a sample.
         self.assertAlmostEqual(n, 32, delta=5 * math.sqrt(64 / 4))
 
     def test_what_is_still_in_use(self):
@@ -160,7 +160,7 @@ class Vms(JavaTest):
             with self.subTest(mode):
                 result = self.java(f"10,20,{self.log},perfmap", mode, str(n), flags=["-Xmx256m"])
                 self.assertEqual((result.returncode, result.stdout), (0, "done\n"), result.stderr)
-                # Each has an array of ten doubles, 96 bytes.
+                # Each object has an array of ten doubles, 96 bytes.
                 found = sum(row[4] for row in self.samples() if row[1] == "[D" and row[2] == 96)
                 self.assertAlmostEqual(found, n / 10, delta=6 * math.sqrt(n / 10))
 
@@ -328,8 +328,8 @@ class Attach(JavaTest):
     @needs_namespaces
     @hides_tmp
     def test_a_container(self):
-        """The VM sees neither the library nor the recorder's network. It keeps one agent, however
-        often it is asked."""
+        """The VM sees neither the library nor the recorder's network. The VM keeps one agent,
+        however often it gets a request."""
         pid, tmp = self.contained("-n", hidden=AGENT.parent)
         for i in range(2):
             said = self.sample(pid, tmp / f"{i}.log", "-b", "1k", "-o", f"/tmp/{i}.log")

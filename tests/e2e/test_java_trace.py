@@ -66,21 +66,21 @@ class JavaTrace(unittest.TestCase):
             return self.start(MMTRACE, "record", "-c", config, "-o", self.trace, stderr=said)
 
     def named(self):
-        """A java with a name of its own, which no other VM of the machine has."""
+        """A link to java under a name that no other VM of the machine has."""
         name = self.dir / f"vm{os.getpid()}"
         name.symlink_to(pathlib.Path(shutil.which("java")).resolve())
         return name
 
     def wait_ring(self, java, other_than=None):
-        """Until a VM's samples go to a recorder: the inode of their ring."""
+        """Waits until a VM's samples go to a recorder. Returns the inode of their ring."""
         def ring():
             found = re.search(r" (\d+) +/memfd:mmheap", states.proc_text(java.pid, "maps"))
             return found and found[1] != other_than and found[1]
         return wait_for(ring, f"process {java.pid} samples")
 
     def wait_sampled(self, java, other_than=None):
-        """Until a VM's samples go to a recorder, and it has allocated some 25 MB since: three times
-        its young heap."""
+        """Waits until a VM's samples go to a recorder, and the VM has then allocated some 25 MB:
+        three times its young heap."""
         self.wait_ring(java, other_than)
         states.wait_for_rounds(java.pid, 300)
 
@@ -93,7 +93,7 @@ class JavaTrace(unittest.TestCase):
         self.assertEqual(recorder.wait(60), 0)
 
     def allocated(self):
-        """Bytes by pid."""
+        """{pid: bytes of Java objects}"""
         return dict(self.query(
             "select pid, sum(max(size, 0)) from heap_profile_allocation join process using (upid) "
             "where heap_name = 'com.android.art' group by 1"))
@@ -135,7 +135,7 @@ class JavaTrace(unittest.TestCase):
             self.assertIn("heap=libc.malloc", read.stdout)
 
     def test_a_vm_that_runs(self):
-        """Attached to; garbage is freed; the VM goes on."""
+        """The recorder attaches to the VM. Garbage counts as freed, and the VM goes on."""
         java = self.java()
         self.profile(java, "--heaps", "com.android.art")
         (allocated,
@@ -162,8 +162,8 @@ class JavaTrace(unittest.TestCase):
         self.assertGreater(self.heaps()["com.android.art"], 1000000)
 
     def test_a_config_names_vms(self):
-        """A VM that runs and one that starts later; neither was prepared. No file is left where the
-        VMs were asked."""
+        """A VM that runs and one that starts later; neither was prepared. No file of the requests
+        is left."""
         name = self.named()
         before = self.java(name=name)
         recorder = self.record(f'process_cmdline: "{name.name}"', 120000, "android.heapprofd")
@@ -222,7 +222,7 @@ class JavaTrace(unittest.TestCase):
                 before = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
                 recorder = self.record(f'process_cmdline: "{name.name}" {field}: true', 600000)
                 wait_for((self.dir / "heap.sock.java").exists, "the recorder waits for programs")
-                states.wait_for_reads(recorder.pid, 30)  # has seen those that run
+                states.wait_for_reads(recorder.pid, 30)  # the recorder has seen the running VMs
                 later = [self.java(name=name), self.java(f"-agentpath:{AGENT}=trace", name=name)]
                 for vm in before + later:
                     stack.callback(end_vm, vm)
@@ -231,7 +231,7 @@ class JavaTrace(unittest.TestCase):
                 for vm in before + later:
                     if vm.pid in expected:
                         self.wait_sampled(vm)
-                for vm in before + later:  # the others have had as much time to come
+                for vm in before + later:  # the other VMs have as much time to connect
                     states.wait_for_cpu(vm.pid, 0.3)
                 recorder.send_signal(signal.SIGINT)
                 self.assertEqual(recorder.wait(60), 0)

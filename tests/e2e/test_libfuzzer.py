@@ -26,7 +26,7 @@ def runtime():
                      "scripts/install-deps installs")
 class LibFuzzer(unittest.TestCase):
     def test_it_links_and_runs(self):
-        """A target that needs no program, so that little has to be built."""
+        """The target needs no program, so that little has to be built."""
         build = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-libfuzzer-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, build)
         options = ["-Dlibfuzzer=enabled", "-Db_lundef=false",

@@ -13,7 +13,7 @@ BEGIN = 1000
 
 
 def values(columns, *rows):
-    """A subquery of the rows; without rows an empty one."""
+    """A subquery that gives the rows; without rows, an empty subquery."""
     texts = ", ".join("(" + ", ".join("NULL" if v is None else repr(v) for v in row) + ")"
                       for row in rows)
     if not rows:
@@ -582,7 +582,7 @@ class Facts(Case):
 
 
 class Graphs(Case):
-    """The functions themselves are tested in test_graph_functions.py."""
+    """test_graph_functions.py tests the functions."""
 
     EDGES = values("source_node_id dest_node_id", (0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (2, 6))
     TREE = values("id parent_id group_key", (1, None, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of the library about Android's apps: launches, frames, starts of processes, waits for
-locks of Java, power rails. The answers are those of trace_processor_shell, which are compared where
-there is one."""
+locks of Java, power rails. The answers are those of trace_processor_shell. The test compares them
+if the machine has this program."""
 import csv
 import io
 import os

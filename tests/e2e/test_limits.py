@@ -20,7 +20,7 @@ import lib
 from test_hostile import START, number, packet, text
 
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
-FREE_UID = 100000 + os.getpid() % 60000  # nobody else's, so that its processes can be counted
+FREE_UID = 100000 + os.getpid() % 60000  # only this test's processes have this uid
 MIB = 1 << 20
 
 
@@ -30,8 +30,7 @@ class Limits(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def convert(self, output=None, **options):
-        """The exit code is 0 or 1. A conversion that failed has printed one line and left no
-        file."""
+        """The exit code is 0 or 1. After a failure, mmsql has printed one line and left no file."""
         output = output or self.dir / "out.db"
         folder = pathlib.Path(options.pop("folder", self.dir))
         done = lib.run(lib.MMSQL, "convert", "-q", TRACE, "-o", output, **options)
@@ -151,7 +150,7 @@ class FullDisk(Limits):
 
     @lib.needs_namespaces
     def test_the_old_file_stays(self):
-        """Each verb that writes a file, where the disk is full but for one page."""
+        """The disk is full but for one page: each verb that writes a file leaves the old file."""
         for number, argv in enumerate((("convert", "-q", TRACE),
                                        ("convert", "-q", "--append", TRACE),
                                        ("pprof", self.HEAP), ("flamegraph", self.HEAP))):
@@ -184,7 +183,8 @@ class Budgets(Limits):
         return path
 
     def limited(self, path, *options, code=1):
-        """The peak of memory without files, in bytes, and the messages."""
+        """Converts within limits. Returns the peak of memory without files, in bytes, and the
+        messages."""
         argv = [str(lib.MMSQL), "convert", "-q", *map(str, options), str(path), "-o", str(self.db)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
             peak = 0
@@ -236,7 +236,8 @@ class Budgets(Limits):
                 self.kept(path, 1, said, "memory")
 
     def test_output(self):
-        """A trace with rows many times its size, and one that inflates to many times its size."""
+        """The rows of one trace are many times larger than the trace; another trace inflates to
+        many times its size."""
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                           [packet(11, event, ts=2000 + i) for i in range(100000)])
@@ -253,13 +254,13 @@ class Budgets(Limits):
         self.kept(padding, 2, said, "output")
 
     def test_small_outputs(self):
-        """The working files meet the limit in the middle of the conversion: it begins again with
-        less."""
+        """The working files reach the limit in the middle of the conversion, which then begins
+        again with less."""
         event = number(9, 3) + number(11, 1) + text(23, b"e")
         path = self.write("events.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                           [packet(11, event, ts=2000 + i) for i in range(100000)])
         done = lib.run(lib.MMSQL, "convert", "-q", "--max-output", "1m", path, "-o", self.db)
-        self.assertEqual(done.returncode, 1)  # the tables without a row need more than half of that
+        self.assertEqual(done.returncode, 1)  # the empty tables need more than half of 1 MiB
         self.assertIn("1 MiB, is reached before anything is converted (give more)", done.stderr)
         self.assertFalse(self.db.exists())
         for mib in (2, 3, 4, 5, 6, 8):
@@ -272,7 +273,7 @@ class Budgets(Limits):
                 self.db.unlink()
 
     def test_verbs_that_convert(self):
-        """The commands work on the part within the limit, and end with 1; an old file is
+        """The commands work on the part within the limit and end with exit code 1. An old file is
         replaced."""
         heap = (lib.ROOT / "tests" / "golden" / "heap_continuous.pftrace").read_bytes()
         event = number(9, 3) + number(11, 1) + text(23, b"e")
@@ -299,7 +300,7 @@ class Budgets(Limits):
             self.assertIn("not a size of at least 64 MiB", done.stderr)
 
     def test_small_outputs_of_several_files(self):
-        """Joined traces count, too; a file that no room is left for is named."""
+        """Joined traces count, too. A message names a file that has no room."""
         event = number(9, 3) + number(11, 1)
         traces = [self.write(f"{name}.gz", [packet(60, number(1, 1) + text(2, b"t"))] +
                              [packet(11, event + text(23, name.encode()), ts=2000 + i)
@@ -370,7 +371,7 @@ class Budgets(Limits):
             self.assertIn("not a size", done.stderr)
 
     def test_archives_and_several_files(self):
-        """The files that no room is left for are named; the files before them are loaded."""
+        """A message names the files that have no room. The files before them are loaded."""
         good = self.dir / "good.zip"
         padding = START + text(1, text(900, bytes(1000))) * 20000
         with zipfile.ZipFile(good, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -53,8 +53,8 @@ class WithoutDescriptors(unittest.TestCase):
         return bool(select.select([client], [], [], 0)[0])
 
     def take_descriptors(self):
-        """Lowers the daemon's limit to the descriptors that it has, once it has closed those of
-        former clients."""
+        """Waits until the daemon has closed the descriptors of former clients, and lowers its limit
+        to the descriptors that it has."""
         hard, seen = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)[1], []
 
         def is_at_rest():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The main job, end to end: real memory pressure, recorded with the sources of
-configs/mm_events.cfg, read by protoc, converted, and queried. The kernel's own counters are the
-judge.
+configs/mm_events.cfg, read by protoc, converted, and queried. The test compares the trace with the
+kernel's own counters.
 """
 import collections
 import os
@@ -20,7 +20,7 @@ from test_residency import Reader, WatchedFile
 sys.path.insert(0, str(lib.ROOT / "scripts"))
 import load  # noqa: E402
 
-LIMIT_S = 300  # Ctrl-C comes before
+LIMIT_S = 300  # the test ends the recording earlier
 VMSTAT_PERIOD_MS = 500
 EVENTS = ("mm_vmscan_kswapd_wake", "mm_vmscan_direct_reclaim_begin", "mm_vmscan_direct_reclaim_end",
           "mm_compaction_begin", "mm_compaction_end")
@@ -48,7 +48,7 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")  # not a tmpfs, whose pages stay
+        cls.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")  # not a tmpfs: its pages stay
         cls.addClassCleanup(cls.tmp.cleanup)
         out = pathlib.Path(cls.tmp.name)
         cls.watched = WatchedFile(out / "halves", 256)
@@ -66,7 +66,7 @@ class MainJob(unittest.TestCase):
     def record(cls, out):
         config = out / "config.cfg"
         text = (lib.ROOT / "configs" / "mm_events.cfg").read_text()
-        # Room for every event, however often a busy machine reclaims: they are counted below.
+        # The buffer has room for every event, also on a busy machine: the test counts the events.
         text = text.replace("size_kb: 512\n", "size_kb: 16384\n")
         # Exits are read for names in any case. The kernel counts them, so they are recorded, too.
         text = text.replace("ftrace_config {",
@@ -95,8 +95,8 @@ class MainJob(unittest.TestCase):
 
     @classmethod
     def wait_recording(cls, recorder):
-        """Until the recorder's tracefs instance, which is set up last, is switched on with our
-        clock."""
+        """Waits until the recorder's tracefs instance is switched on and has mmtrace's clock. The
+        recorder sets it up last."""
         end = time.monotonic() + 60
         while time.monotonic() < end and recorder.poll() is None:
             for path in (lib.TRACEFS / "instances").glob(f"mmtrace-{recorder.pid}-*"):
@@ -193,7 +193,7 @@ class MainJob(unittest.TestCase):
             self.assertLessEqual(high - low, self.counted[name], name)
 
     def check_states(self, state_at, rounds):
-        """Each state that did not change while a round of the recorder looked at the file."""
+        """Compares each state of the file that did not change during a round of the recorder."""
         self.assertEqual(len(self.states), 9)  # 256 pages, and halved until one is left
         n_compared = 0
         for begin, end, bits in self.states:

@@ -53,7 +53,7 @@ class Memory(Service):
         self.assertGreater(rows["process", "files"], MIB)
         with open(f"/proc/{target.pid}/status", encoding="ascii") as status:
             resident = int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
-        # the profiler has given this back since
+        # the profiler has freed this memory since
         without = rows["process", "resident"] - rows["process", "profiler"]
         self.assertAlmostEqual(without, resident, delta=resident * 0.05)
         swap = rows.get(("process", "swap"), 0)
@@ -87,7 +87,8 @@ class Memory(Service):
         return True
 
     def test_names_that_come_late(self):
-        """The mappings are read at the dump, not after the seconds that names can take."""
+        """The recorder reads the mappings at the dump, not seconds later, when the names are
+        known."""
         target = self.start_piped("python3", "-c", PROGRAM)
         self.assertEqual(target.stdout.readline(), "ready\n")
         recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
@@ -100,7 +101,7 @@ class Memory(Service):
         self.assertEqual(target.stdout.readline(), "done\n")
         recorder.send_signal(signal.SIGINT)
         states.wait_for_taken(recorder.pid, signal.SIGINT)
-        time.sleep(5.5)  # more than memory_account allows between the two
+        time.sleep(5.5)  # more than memory_account allows between dump and mappings
         for helper in helpers:
             self.go_on(helper)
         recorder.communicate(timeout=60)

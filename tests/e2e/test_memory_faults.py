@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each verb with one request for memory refused, any of them: the work is done, or an error and no
-half-written file.
+"""One request for memory of a verb is refused, whichever it is. The verb does its work, or ends
+with an error and no half-written file.
 
 A short run tries the first requests and some others. ./check --long tries each stack that asks for
 memory.
@@ -63,7 +63,7 @@ class OneIsRefused(Refusals):
 
     @lib.long_test
     def test_each_stack_of_each_verb(self):
-        """Counts go to the log: docs/reliability.md has them."""
+        """The test prints its counts. docs/reliability.md has them."""
         java = faults_verbs.JAVA_VERBS if faults_verbs.HAS_JAVA else ()
         for verb in (*faults_verbs.VERBS, *faults_verbs.OTHER_VERBS, *java):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
@@ -76,8 +76,8 @@ class OneIsRefused(Refusals):
 
 @needs_library
 class AllAreRefused(Refusals):
-    """All requests from one on are refused, as at a limit: the code that reports the error gets no
-    memory either."""
+    """All requests from a number on are refused, as at a limit. The code that reports the error
+    gets no memory either."""
 
     def test_some_of_each_verb(self):
         for verb in faults_verbs.VERBS:

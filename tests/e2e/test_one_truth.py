@@ -3,8 +3,8 @@
 row.
 
 The test records in every way that mmtrace has, and with Perfetto's own services and our configs.
-The peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares
-the tables; one_truth.csv lists the differences that are meant.
+The peer is the program that TRACE_PROCESSOR_SHELL names, or trace_processor_shell in PATH.
+one_truth.py compares the tables; one_truth.csv lists the intended differences.
 """
 import json
 import os
@@ -233,7 +233,8 @@ class OneTruth(unittest.TestCase):
     @needs_ftrace
     def test_ring_wrapped_residency_and_heap(self):
         target = self.start(TRUTH, "1", "50000000")
-        # A buffer of its own: the events of a busy machine push all dumps out of theirs.
+        # The heap has a buffer of its own: in a common buffer, the events of a busy machine would
+        # overwrite all dumps.
         heap = HEAP % (target.pid, "continuous_dump_config { dump_interval_ms: 100 }")
         self.record("duration_ms: 1500\n" + RING % 512 + RING % 128 + FTRACE
                     % "drain_period_ms: 100" + RESIDENCY + PROCESSES
@@ -294,7 +295,8 @@ class OneTruth(unittest.TestCase):
     # Sessions.
 
     def record_under_load(self, text):
-        """A recorder that records through the daemon and goes on; the load has run meanwhile."""
+        """Starts a recorder that records through the daemon, and runs the load. The recorder goes
+        on."""
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o",
                               self.dir / "whole.pftrace")
         self.until(self.is_recording, "no session records")

@@ -82,7 +82,7 @@ class Open(unittest.TestCase):
         self.assertEqual(self.ask()[0].status, 200)
 
     def test_silent_connections_keep_nobody_waiting(self):
-        """Other users of the machine can connect, and need not say anything."""
+        """Other users of the machine can connect and send nothing."""
         with contextlib.ExitStack() as stack:
             for _ in range(12):
                 client = stack.enter_context(
@@ -90,7 +90,7 @@ class Open(unittest.TestCase):
                 client.sendall(b"GET ")
             began = time.monotonic()
             self.assertEqual(self.ask()[0].status, 200)
-            # Each of them has 5 s.
+            # Each connection has 5 s.
             self.assertLess(time.monotonic() - began, 30)
 
     def test_a_port_that_is_taken(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages for Debian: each installed file is in one of them, and the version is everywhere the
-same. Building them takes minutes and is not done here."""
+"""Packages for Debian: each installed file is in one package, and all versions are equal. The test
+does not build the packages, because this takes minutes."""
 import fnmatch
 import json
 import pathlib
@@ -54,7 +54,7 @@ class Packages(unittest.TestCase):
         used = set()
         for place in introspect("--installed").values():
             below = str(pathlib.PurePath(place).relative_to(prefix))
-            # As with the options of debian/rules.
+            # The path as debian/rules sets it.
             path = below if below.startswith("etc/") else \
                 "lib/systemd/system" if below.startswith("lib/systemd/") else \
                 f"usr/lib/any/{below.removeprefix(libraries)}" if below.startswith(libraries) else \

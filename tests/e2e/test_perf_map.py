@@ -218,7 +218,7 @@ class Source(Case):
 
     @needs_namespaces
     def test_namespaces_and_a_process_that_ends(self):
-        """The process has a /tmp of its own, and its pid there is another than outside."""
+        """The process has a /tmp of its own, and another pid in its namespace."""
         script = 'mount -t tmpfs none /tmp && exec "$@"'
         name = self.dir / f"writer{os.getpid()}"
         recorder = self.record(name.name)
@@ -226,7 +226,7 @@ class Source(Case):
         states.wait_for_turns(recorder.pid, 2)
         folder = pathlib.Path(tempfile.mkdtemp(prefix="perf-map-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, folder)
-        self.dir = folder  # /tmp is hidden in there
+        self.dir = folder  # the namespace hides /tmp
         child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
                               script, "-", lines=5, stay=2)
         self.assertEqual(child.wait(timeout=60), 0)

@@ -77,8 +77,8 @@ class PerfMapFrames(Case):
         self.assertEqual(self.names(), {0x100: ""})
 
     def timed(self, name, map_text, times, seen_ms=1):
-        """A map in a trace with the runtime's times; dumps are at 2500 and 12500 ns, samples of
-        perf between."""
+        """A trace with a map and the runtime's times. Dumps are at 2500 and 12500 ns, and samples
+        of perf between them."""
         text = heap_trace([(0x10000, 0x20000, "")],
                           [(1, 0x100, ""), (1, 0x200, ""), (1, 0x300, "")])
         stacks = " ".join(f"samples {{ callstack_id: {i} self_allocated: 300 alloc_count: 3 }}"
@@ -136,7 +136,7 @@ class PerfMapFrames(Case):
         self.assertEqual(self.names(), {0x100: "old", 0x200: "gone"})
 
     def test_overlaps(self):
-        """The symbol that stands last wins, however they nest."""
+        """The last symbol of the map wins, however the symbols overlap."""
         text = heap_trace([(0x10000, 0x20000, "")], [(1, at, "") for at in range(0, 0x60, 0x10)])
         self.convert_text(text,
                           self.write("perf-99.map",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PerfettoSQL: macros, functions, indexes, modules and packages, and where errors are."""
+"""PerfettoSQL: macros, functions, indexes, modules and packages, and the places of errors."""
 import contextlib
 import re
 import sqlite3

@@ -274,8 +274,7 @@ class Zip(Case):
         return path
 
     def entries(self, path):
-        """name -> (offset of its data, size), as Python's zipfile and the local headers have
-        them."""
+        """name -> (offset of the data, size), by Python's zipfile and the local headers."""
         found = {}
         with zipfile.ZipFile(path) as app, open(path, "rb") as file:
             for info in app.infolist():
@@ -553,7 +552,7 @@ class Output(Case):
                          "resident")
         self.assertEqual(titles[1], f"a<b>&.so, {8 * PAGE} bytes, {2 * PAGE} resident")
         self.assertEqual(titles[2], "none.so, 0 bytes, 0 resident")
-        # A quarter of the entry's bar is full: 600 cells, 8 pages and a header before them.
+        # A quarter of the entry's bar is full: 600 cells for 8 pages and the header before them.
         full = [path.get("d") for path in tree.iter(svg + "path") if path.get("class") == "d8"][1]
         self.assertAlmostEqual(sum(map(int, re.findall(r"h(\d+)v", full))), 150, delta=2)
 

@@ -19,7 +19,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def drop(path):
-    """Drops a file's pages from the page cache, except those that somebody holds."""
+    """Drops a file's pages from the page cache, except pages that a process holds."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -64,8 +64,8 @@ class SuggestTest(unittest.TestCase):
         self.addCleanup(recorder.kill)
 
         def rounds(n=4):
-            """Until the recorder has looked n times more. Shares of time need some time to pass as
-            well."""
+            """Waits until the recorder has looked n times more. Shares of time need some time,
+            too."""
             time.sleep(2 * PERIOD_S)
             states.wait_for_turns(recorder.pid, n)
 
@@ -106,7 +106,7 @@ class SuggestTest(unittest.TestCase):
         self.assertEqual(int(told["file_offset"]), 40 * PAGE)
         self.assertEqual(int(told["total_bytes"]), 20 * PAGE)
         self.assertEqual(told["entry"], "lib/hot.so")
-        # A system that needs memory may evict a page once more.
+        # A system that needs memory may evict pages, too.
         for times in ("times_evicted", "times_read_back"):
             self.assertTrue(5 <= float(told[times]) < 6, told)
         self.assertGreater(float(told["times_resident"]), 0)

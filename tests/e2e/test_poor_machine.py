@@ -14,7 +14,7 @@ import zipfile
 import lib
 
 TRACE = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
-FREE_UID = 160000 + os.getpid() % 60000  # nobody else's, so that its processes can be counted
+FREE_UID = 160000 + os.getpid() % 60000  # only this test's processes have this uid
 CONFIG = """
 buffers { size_kb: 256 }
 data_sources { config { name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 20 } } }
@@ -53,7 +53,7 @@ class Poor(unittest.TestCase):
         }
 
     def whole(self, path):
-        """Raises for an output that no reader would accept."""
+        """Fails for an output that readers do not accept."""
         if path.name in ("trace", "long"):
             lib.decode(path)
         elif path.name == "zip":
@@ -66,7 +66,7 @@ class Poor(unittest.TestCase):
 
 class NoProcesses(Poor):
     def alone(self, n):
-        """The command before a program that limits it to n processes and threads."""
+        """A preexec_fn that limits a program to n processes and threads."""
         def become():
             os.setgroups([])
             os.setgid(FREE_UID)

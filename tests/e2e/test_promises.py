@@ -31,7 +31,7 @@ class Named:
         self.module, self.classes, self.last = None, {}, None
 
     def find(self, name):
-        """Why the name means no test, or None."""
+        """The reason why the name is not a test; None for a test."""
         name = name.removeprefix("tests/e2e/")
         if name.endswith(".py"):
             name = name.removesuffix(".py")
@@ -78,7 +78,7 @@ class Promises(unittest.TestCase):
                         self.assertTrue((folder / f"{target}.c").exists(), f"{kind} {target}")
 
     def test_the_pages_name_no_other_test(self):
-        """Files and full names of tests, anywhere in the pages."""
+        """Files and full names of tests exist, anywhere in the pages."""
         pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
         names = {(page.name, name) for page in pages
                  for name in re.findall(r"\b(test_[a-z]\w+\.(?:py\b|[A-Z]\w*(?:\.test_\w+)?))",

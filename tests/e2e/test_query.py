@@ -105,7 +105,7 @@ class OnTraces(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
 
         def compare(differing):
-            """The tables whose rows in `own` differ from those in `compat`."""
+            """The tables whose rows differ in `own` and `compat`."""
             found = set()
             for table in ("filedescriptor", "ftrace_event", "profiler_smaps", "sched",
                           "sched_slice", "thread_state"):
@@ -202,7 +202,7 @@ class OnTraces(Case):
                 trace.flush()
                 lib.wait_for(lambda: list(here.glob("mmsql-query.*")), "the database on the way")
                 process.send_signal(number)
-                # the pipe stays open: the end of the trace does not come first
+                # the pipe stays open, so that the trace does not end
                 said = process.communicate(timeout=60)[1]
             self.assertNotEqual(process.returncode, 0)
             self.assertEqual(len(list(here.glob("mmsql-query.*"))), left, f"{number}: {said}")
@@ -326,7 +326,8 @@ class Functions(Case):
 
     @lib.needs_program("protoc")
     def test_args_are_those_of_the_view(self):
-        """The table that hides the view, joined and alone; one set has more values than a row."""
+        """The table that hides the view answers alone and in joins. One set has more values than a
+        row."""
         many = "".join(f'debug_annotations {{ name: "k{i}" uint_value: {i} }}' for i in range(200))
         text = (f'packet {{ timestamp: 1 trusted_packet_sequence_id: 1 track_event '
                 f'{{ type: TYPE_INSTANT name: "x" {many} }} }}')
@@ -535,7 +536,7 @@ class Dialect(Case):
 
 
 class Terminal:
-    """The program at a terminal of its own, spoken to as a person would."""
+    """The program at a terminal of its own, which the test uses like a person."""
 
     def __init__(self, *argv, **env):
         self.said = ""
@@ -565,10 +566,11 @@ class Terminal:
         return found.string[:found.end()]
 
     def end(self, say=""):
-        """The exit code. The rest of the output is read, so that the program does not wait for the
-        terminal.
+        """Ends the program. Returns its exit code. Reads the rest of the output, so that the
+        program does not wait for the terminal.
 
-        `say` is typed once the program has the terminal in its own mode: only there Ctrl-D counts.
+        `say` is typed once the program has the terminal in its own mode: only in this mode Ctrl-D
+        counts.
         """
         if say:
             lib.wait_for(lambda: not termios.tcgetattr(self.fd)[3] & termios.ICANON,
@@ -709,7 +711,7 @@ class Shell(Case):
         self.assertEqual(shell.end(), 0)
 
     def test_the_pager_has_the_limits_of_the_user(self):
-        """The bound on data is that of the conversion."""
+        """The limit on the size of data is for the conversion only."""
         trace = lib.ROOT / "tests" / "golden" / "mm_pressure.pftrace"
         shell = Terminal(lib.MMSQL, "query", "-q", "--max-memory", "64m", trace,
                          XDG_STATE_HOME=str(self.dir / "state"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache of converted traces: when its database answers, when the trace is converted again, its
-bound, and whom it trusts.
+bound, and the users that it trusts.
 
-A test sees where an answer comes from: it takes all slices out of the databases in the cache
-(mark()), so that a question that such a database answers counts none.
+A test sees the origin of an answer: mark() removes all slices from the databases in the cache, so
+that such a database answers 0 to COUNT.
 """
 import os
 import pathlib
@@ -39,7 +39,8 @@ class Case(unittest.TestCase):
         self.trace = self.made("trace", PRESSURE.read_bytes())
 
     def made(self, name, content):
-        """A file that the cache takes: a further write would give it other times."""
+        """Makes a file, and waits for the next tick of the file system's clock: a later write then
+        changes the times of the file."""
         path = self.dir / name
         path.write_bytes(content)
         self.settle(path)
@@ -64,7 +65,7 @@ class Case(unittest.TestCase):
         return sorted((folder or self.folder).glob("*"))
 
     def mark(self, folder=None):
-        """Takes the slices out of all databases of the cache; their sizes and times stay."""
+        """Removes the slices from all databases of the cache. Sizes and times stay."""
         entries = [entry for entry in self.entries(folder) if not entry.name.startswith("new.")]
         self.assertNotEqual(entries, [])
         for entry in entries:
@@ -81,7 +82,7 @@ class Case(unittest.TestCase):
             os.utime(entry, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     def fill(self, *argv, **settings):
-        """Asks for the first time, and marks what the cache has then."""
+        """Asks for the first time, and marks the new database in the cache."""
         self.assertEqual(self.answer(*argv, **settings), CONVERTED)
         self.mark()
 
@@ -330,7 +331,7 @@ class Damage(Case):
         self.damaged(lambda entry: os.truncate(entry / "note", 40))
 
     def test_a_note_of_another_key(self):
-        """As after two keys with the same hash."""
+        """The note of an entry has another key, as if two keys had one hash."""
         self.damaged(lambda entry: (entry / "note").write_bytes(
             (entry / "note").read_bytes().replace(b"crop 0", b"crop 1")))
 
@@ -357,7 +358,7 @@ class Meanwhile(Case):
         self.large = self.made("large", PRESSURE.read_bytes() * 30)
 
     def stopped(self):
-        """A question that stands still while its database is half made."""
+        """Starts a question and stops it when its database is half made."""
         for _ in range(100):
             process = subprocess.Popen([lib.MMSQL, "query", "--csv", "--max-memory", "1g",
                                         self.large, COUNT], env=self.env,
@@ -527,8 +528,8 @@ class Folders(Case):
 
     @lib.needs_root
     def test_a_link_of_a_stranger(self):
-        """The link leads to a folder of root's, /run for instance: the folder mmtrace there is
-        another one."""
+        """The link leads to a folder of root's, for instance to /run. There, the folder mmtrace has
+        another purpose."""
         aside, link = self.dir / "aside", self.home / "link"
         aside.mkdir(0o755)
         link.symlink_to(aside)
@@ -578,8 +579,8 @@ class Folders(Case):
 
 class Disks(Case):
     def mounted(self, command, options, sql=COUNT):
-        """The outcome of a question after `command`, where a small file system lies below the
-        cache's folder."""
+        """The outcome of a question after `command`, with the cache's folder on a small file
+        system."""
         script = (
             f'mount -t tmpfs -o {options} tmpfs "$1" && {command} && exec "$2" query --csv "$3" '
             '"$4"')
@@ -590,7 +591,7 @@ class Disks(Case):
         self.check_without(self.mounted("true", "size=600k"))
 
     def test_no_room_for_a_file(self):
-        """Here the conversion in the cache begins, and fails."""
+        """The conversion in the cache begins, and fails."""
         self.check_without(self.mounted("true", "nr_inodes=3"))
 
     def test_the_file_system_fills_up(self):

@@ -49,7 +49,7 @@ class Quickstart(unittest.TestCase):
     def test_pressure(self):
         done = quickstart(self.out, "--seconds", "4", "--pressure")
         self.check_output(done)
-        if "place of the machine" in " ".join(done.stdout.split()):  # it is very busy
+        if "place of the machine" in " ".join(done.stdout.split()):  # the machine is very busy
             self.assertIn("memory cgroup reclaim by", done.stdout)
             return
         self.assertIn("direct reclaim by", done.stdout)

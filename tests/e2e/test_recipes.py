@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each recipe of docs/recipes.md, as it stands, on a small program of its kind."""
+"""Each recipe of docs/recipes.md, unchanged, on a small program of its kind."""
 import os
 import pathlib
 import re
@@ -50,7 +50,7 @@ PROGRAMS = {
 
 
 def commands(title):
-    """The commands of a recipe, each with its lines that follow."""
+    """The commands of a recipe, each with its continuation lines."""
     section = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S)[1]
     lines = re.findall(r"^    (.*)$", section, re.M)
     found = []
@@ -129,7 +129,7 @@ class Recipes(unittest.TestCase):
 
     @lib.needs_namespaces
     def test_a_container(self):
-        """Mounts, pids and network of its own."""
+        """The container has its own mounts, pids and network."""
         lib.skip_in_chroot(self)
         code = ("import time\nwhile True:\n    kept = [bytes(5000) for _ in range(100)]\n"
                 "    sum(range(200000))\n    time.sleep(0.01)")

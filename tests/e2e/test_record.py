@@ -2,8 +2,8 @@
 """mmtrace record: how recordings begin and end, where they are written, and the messages of
 failures.
 
-The data source is linux.sys_stats throughout: it needs no root, and at a period of 1 ms it makes
-about 1 MB a second.
+The data source is always linux.sys_stats. It needs no root, and makes about 1 MB a second at a
+period of 1 ms.
 """
 import fcntl
 import os
@@ -71,14 +71,14 @@ class RecordCase(unittest.TestCase):
         return child
 
     def assert_lasted(self, summary, seconds):
-        """The duration is at least as asked for, and no other limit ended the recording, whatever
-        the load."""
+        """The duration is at least `seconds`, and no other limit ended the recording, whatever the
+        load."""
         lasted = float(re.search(r": (\d+\.\d) s, ", summary)[1])
         self.assertGreaterEqual(lasted, seconds)
         self.assertLess(lasted, seconds + 20)
 
     def wait_recording(self, child, n_samples=5):
-        """Until the child has taken so many samples. Each is one or two reads; some reads come
+        """Waits until the child has taken n samples. A sample is one or two reads; some reads come
         before the first sample."""
         states.wait_for_recorder(child.pid, 2 * n_samples + 2)
 
@@ -87,13 +87,13 @@ class RecordCase(unittest.TestCase):
         self.assertEqual(child.wait(timeout=60), 0, child.stderr and child.stderr.read())
 
     def record_samples(self, n, config_text, *args):
-        """A recording of at least n samples, however long they take."""
+        """Makes a recording of at least n samples, however long they take."""
         child = self.start(config_text.replace("duration_ms: 500\n", ""), *args)
         self.wait_recording(child, n)
         self.interrupt(child)
 
     def wait_written(self, n_times):
-        """Until the file has grown so often."""
+        """Waits until the file has grown n times."""
         for _ in range(n_times):
             size = self.trace.stat().st_size if self.trace.exists() else 0
             lib.wait_for(lambda: self.trace.exists() and self.trace.stat().st_size > size,
@@ -116,7 +116,7 @@ class Ending(RecordCase):
         packets = lib.decode(self.trace)
         times = [p.one("timestamp") for p in lib.of_kind(packets, "sys_stats")]
         self.assertEqual(len(times), int(summary[2]))
-        # A busy machine makes the recorder late; what it then misses is counted.
+        # A busy machine makes the recorder late. The recorder counts the samples that it misses.
         due, would_be = len(times) + int(summary[3].replace("nothing", "0")), (
             times[-1] - times[0]) / 50e6
         self.assertLessEqual(due, would_be + 2)
@@ -168,7 +168,7 @@ class Ending(RecordCase):
         self.end_by(signal.SIGTERM)
 
     def test_hangup(self):
-        # Also where this suite runs under nohup.
+        # This holds if the suite runs under nohup, too.
         self.end_by(signal.SIGHUP, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
 
     def test_nohup(self):
@@ -182,7 +182,7 @@ class Ending(RecordCase):
         self.assertEqual(child.wait(timeout=60), 0)
 
     def test_interrupt_of_a_background_job(self):
-        # Shells start those with SIGINT ignored; scripts send it all the same.
+        # Shells start background jobs with SIGINT ignored, but scripts send SIGINT to them.
         self.end_by(signal.SIGINT,
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
 
@@ -361,7 +361,7 @@ class Buffers(RecordCase):
     def test_discard_keeps_the_oldest(self):
         child = self.start(config(FAST, size_kb=64, policy="DISCARD", duration_ms=0))
         states.wait_for_recorder(child.pid)
-        states.wait_for_turns(child.pid, 400)  # when the buffer is full it reads nothing any more
+        states.wait_for_turns(child.pid, 400)  # with a full buffer, the recorder reads nothing more
         self.interrupt(child)
         packets = lib.decode(self.trace)
         stats = stats_of(packets).one("buffer_stats")
@@ -567,7 +567,7 @@ class CommandLine(RecordCase):
         out = self.dir / "\x1b[31mred"
         done = lib.run(lib.MMTRACE, "record", "-o", out, "-c",
                        self.write_config(config(duration_ms=100)))
-        # there may be no time for a verdict, which is printable, too
+        # a message about a missing verdict is printable, too
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(out.exists())
         self.assertIn("?[31mred: ", done.stderr)
@@ -685,8 +685,8 @@ class Unprivileged(RecordCase):
         self.assertEqual(packets[0].one("trusted_uid"), NOBODY)
 
     def test_a_left_out_source_fails_the_command(self):
-        """The trace has the other sources; the exit code and the last line tell of the missing
-        one."""
+        """The trace has the other sources. The exit code and the last line report the missing
+        source."""
         text = (config()
                 + 'data_sources { config { name: "linux.ftrace"\nftrace_config { ftrace_events: '
                   '"sched/sched_switch" } } }')

@@ -117,7 +117,7 @@ class InBrowser(Report):
         return self.browser
 
     def assert_quiet(self, page):
-        """Nothing on the console, and no request beside the file itself."""
+        """The console is empty, and the page requests only its own file."""
         self.assertEqual(self.browser.errors, [])
         self.assertEqual(self.browser.requests, [page.resolve().as_uri()])
 
@@ -322,7 +322,7 @@ class Storm(Report):
                 if len(wanted) > 1 and set("".join(wanted[1])) == {"-"}:
                     self.assertEqual(found[0], wanted[0])
                     self.assertEqual(len(found) > 2, len(wanted) > 2)
-        # Other tests may have processes killed meanwhile.
+        # The kernel may have killed processes of other tests meanwhile.
         self.assertRegex(runner.run("mmsql verdict storm.pftrace").stdout,
                          r"the kernel killed (exporter|\d+ processes: )")
 

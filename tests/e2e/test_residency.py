@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """linux.page_residency, end to end: the states of a file in a recording, read by protoc and put
-together by the rules of protos/trace/page_residency.proto, against mincore() at the time.
+together by the rules of protos/trace/page_residency.proto, against mincore() during the recording.
 """
 import ctypes
 import json
@@ -32,7 +32,7 @@ def boot_ns():
 
 
 class WatchedFile:
-    """A sparse file; the test brings in and evicts its pages one by one."""
+    """A sparse file. The test makes its pages resident and evicts them."""
 
     def __init__(self, path, pages):
         self.path = pathlib.Path(path)
@@ -166,8 +166,8 @@ class Residency(unittest.TestCase):
         return lib.decode(self.trace)
 
     def hold(self, file, n_rounds=4):
-        """Lets some rounds of the recorder pass while nothing changes: (begin, mincore, end), or
-        None if pages moved by themselves."""
+        """Lets some rounds of the recorder pass while nothing changes. Returns (begin, mincore,
+        end), or None if the kernel moved pages."""
         before, begin = file.mincore(), boot_ns()
         states.wait_for_turns(self.child.pid, n_rounds)
         end = boot_ns()

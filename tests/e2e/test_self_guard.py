@@ -54,7 +54,7 @@ class Recorder(unittest.TestCase):
         return pathlib.Path(f"/proc/{recorder.pid}")
 
     def record(self, *prefix, **options):
-        """A recorder that records: it has written a zero byte."""
+        """Starts a recorder, and waits for the zero byte that it writes when it records."""
         done, tell = os.pipe()
         self.addCleanup(os.close, done)
         proc = self.start(*prefix, lib.MMTRACE, "record", "--no-daemon", "-c",
@@ -109,7 +109,7 @@ class Recorder(unittest.TestCase):
                 for task in proc.glob("task/*/children"):
                     for pid in task.read_text().split():
                         child = pathlib.Path("/proc", pid)
-                        # Until it is another program, it has the memory of its parent.
+                        # Until the child executes another program, it has the memory of its parent.
                         if os.readlink(child / "exe") != os.readlink(proc / "exe") and os.getsid(
                                 int(pid)) == int(pid):
                             group = child / "autogroup"

@@ -46,8 +46,8 @@ class Groups(unittest.TestCase):
     @lib.needs_root
     @lib.needs_namespaces
     def test_the_newer_version_alone(self):
-        """v2, which has the memory controller only where v1 has not: a limited group, or a message
-        that says so."""
+        """v2 has the memory controller only if v1 does not have it: the group is limited, or a
+        message says that it is not."""
         look = ("import sys; sys.path.insert(0, sys.argv[1]); import soak, lib\n"
                 "print(soak.n_group_reclaims())\n"
                 "with lib.memory_cgroup(64 << 20) as enter: enter(); "

@@ -94,7 +94,7 @@ def folded(trace, *options):
 
 
 def has_events(pid):
-    """Whether a recorder has opened its events."""
+    """Whether a recorder has opened its perf events."""
     try:
         folder = f"/proc/{pid}/fd"
         return any("[perf_event]" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
@@ -170,8 +170,8 @@ class Stacks(unittest.TestCase):
     @lib.needs_program("cc")
     @unittest.skipUnless(platform.machine() == "x86_64", "the code is of x86-64")
     def test_stacks_that_are_cut(self):
-        """Code that is made at run time, without frame pointers, in a program that has a JVM or
-        not."""
+        """The program runs code that is made at run time, without frame pointers. It has libjvm.so
+        or not."""
         library = pathlib.Path(self.folder, "libjvm.so")
         built = run("cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-",
                     input="static volatile unsigned n;\nvoid jvm(void)\n"

@@ -17,8 +17,8 @@ import states
 MS = 1_000_000
 CMDLINE_BYTES_MAX = 4096  # docs/recording.md says so
 
-# A process that takes another name, and a thread that does, both by prctl(PR_SET_NAME); it says so
-# and waits to be told to end.
+# A process and its thread change their names by prctl(PR_SET_NAME). The process says so, and waits
+# for its end.
 CHILD = """
 import ctypes, sys, threading
 libc = ctypes.CDLL(None)
@@ -45,7 +45,7 @@ class StatsCase(unittest.TestCase):
         self.dir = pathlib.Path(directory.name)
 
     def record(self, config, while_recording=None, min_exit=0):
-        """The packets of a recording, and its messages; calls `while_recording` meanwhile."""
+        """Records, and calls `while_recording` meanwhile. Returns the packets and the messages."""
         (self.dir / "config.cfg").write_text(config)
         trace = self.dir / "trace.pftrace"
         helper = threading.Thread(target=while_recording) if while_recording else None
@@ -104,7 +104,7 @@ class SysStats(StatsCase):
                    for n in re.findall(r"([\d,]+) (?:events? lost|readings? left out)", said))
         vmstat, meminfo = counters(packets, "vmstat"), counters(packets, "meminfo")
         stat = [p for p in lib.of_kind(packets, "sys_stats") if p.one("sys_stats", "cpu_stat")]
-        # Each grid point has its sample, or is counted as lost or late: some 429, 13 and 4 of them.
+        # Each grid point has its sample, or is counted as lost or late: some 429, 13 and 4 samples.
         # A few of the end may be due when a busy machine comes to stop the source.
         start, end = ([p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                        if p.one("service_event", name)][0]
@@ -113,7 +113,8 @@ class SysStats(StatsCase):
         self.assertLessEqual(n, sum((end - start) // (ms * MS) + 1 for ms in (7, 250, 1000)))
         first, last = vmstat[0][0], vmstat[-1][0]
         self.assertGreaterEqual(n, sum((last - first) // (ms * MS) for ms in (7, 250, 1000)) - 5)
-        # Lateness does not add up: no sample comes early, and some that are far apart in time.
+        # Lateness does not add up: no sample is early, and some samples that are far apart are in
+        # time.
         for samples, period_ms in ((vmstat, 7), (meminfo, 250)):
             times = [time_ns - start for time_ns, _ in samples]
             self.assertGreater(len(times), 0.3 * 3000 / period_ms)
@@ -248,8 +249,8 @@ def all_processes():
 
 class ProcessStats(StatsCase):
     def start_long_command(self):
-        """A process with line breaks in its command line, which is far longer than the part that is
-        recorded."""
+        """A process with line breaks in its command line, which is far longer than the recorded
+        part."""
         argv = ["sh", "-c", "read line", "long", "line\n" * 100 + "é" * 12000, "last"]
         child = subprocess.Popen(argv, stdin=subprocess.PIPE)
         self.addCleanup(child.communicate)
@@ -263,7 +264,8 @@ class ProcessStats(StatsCase):
         return child.pid, argv[:4] + ["line\n" * 100 + "é" * n_whole + "?"]
 
     def assert_names(self, packets, before, after):
-        """A process that had one name throughout the recording has this name in the trace."""
+        """Asserts that a process which kept its name during the recording has this name in the
+        trace."""
         processes, _ = tree(packets)
         for pid, name in before.items():
             # Workers of the kernel change their names with what they work on.
@@ -311,7 +313,7 @@ class ProcessStats(StatsCase):
         with lib.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True) as child:
             tid = int(child.stdout.readline())
-            # some periods of 50 and 100 ms; then a recorder that is late gets its turns
+            # some periods of 50 and 100 ms, and time for a late recorder
             time.sleep(0.5)
             states.wait_for_turns(recorder, 30)
             status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
@@ -326,7 +328,7 @@ class ProcessStats(StatsCase):
             self.assertEqual(processes.get(pid), [sys.executable, "-c", CHILD])
             self.assertEqual([threads.get(t, [None])[0] for t in (pid, child["tid"])], [pid, pid])
             names.append((threads[pid][1], threads[child["tid"]][1]))
-        # A process that was met before it changed its name has its first name.
+        # If the recorder saw the process before the change, the trace has the first name.
         self.assertIn(("named-main", "named-thread"), names)
 
     def test_polls_meet_new_processes(self):

@@ -37,7 +37,7 @@ while True:
 """
 
 
-# Programs that have ended before anybody can ask who they are.
+# Programs that end before the recorder can look up their names.
 BRIEF = 'while :; do head -c 16777216 "$0" > /dev/null; done'
 
 # The events of the config. The buffer of names has the ends of the tasks, too.
@@ -46,7 +46,7 @@ FLOOD = "SELECT ts FROM ftrace_event WHERE name != 'sched_process_free'"
 
 @contextlib.contextmanager
 def storm(folder, period_s=0.0):
-    """Readers in a memory cgroup, until the end of the block. Gives their pids. Their priority
+    """Runs readers in a memory cgroup until the end of the block. Yields their pids. Their priority
     helps them on a busy machine."""
     path = pathlib.Path(folder) / "sparse"
     with open(path, "wb") as file:
@@ -89,7 +89,8 @@ class Capture:
         self.env = {**os.environ, **sockets}
         (self.folder / "armed").mkdir()
         (self.folder / "armed" / "mm_events.cfg").write_text(config(events_kb, stop_delay_ms))
-        # As init starts it: the session, too, has the priority of the daemon.
+        # The daemon runs in its own session, as init starts it: the session has the daemon's
+        # priority, too.
         self.daemon = Daemon(self.folder, env=sockets, ipc=True, session=True)
         try:
             self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
@@ -123,7 +124,7 @@ class Capture:
 
 
 class Checks:
-    """The promises for a trace that could not take the whole flood."""
+    """The promises for a trace whose buffer was too small for the flood."""
 
     def gap(self):
         """The longest time without an event, in ns."""
@@ -152,7 +153,7 @@ class Checks:
                        for what in ("min", "max"))
         self.assertLess(abs(first - start) / 1e9, 1)
         self.assertGreater((last - end) / 1e9, -1)
-        # The middle is missing: the gap is longer than any that the readers make by themselves.
+        # The middle is missing: the gap is longer than any pause of the readers.
         gap = self.gap()
         self.assertGreater(gap / 1e6, self.capture.stop_delay_ms / 10)
 
@@ -163,7 +164,7 @@ class Checks:
         self.assertEqual([row for row in rows if row[3] == ""], [])
         pids = {int(pid) for kind, _, pid, name in rows if kind == "memcg reclaim"
                 and "python" in name}
-        self.assertTrue(pids & set(self.capture.readers))  # one may occur in neither end
+        self.assertTrue(pids & set(self.capture.readers))  # a reader may be in neither end
         self.assertIn("head", {row[3] for row in rows})
 
     def test_the_loss_is_reported_everywhere(self):
@@ -186,7 +187,7 @@ class Checks:
         # The packets that the statistics and sums at the end of the trace push out come after the
         # sums: one or two.
         self.assertAlmostEqual(sum(lost.values()), self.lost(), delta=50 + self.lost() // 50)
-        # In a small buffer those who lost less than others are summed up together.
+        # A small buffer has one common sum for the tasks that lost less than others.
         self.assertGreater(max(lost.get(reader, 0) for reader in self.capture.readers), 100)
 
     def test_no_span_bridges_what_is_missing(self):

@@ -69,7 +69,8 @@ class Triggers(unittest.TestCase):
 
     @staticmethod
     def is_of_root(path):
-        """Whether a trigger of root caused the trace. The daemon removes others meanwhile."""
+        """Whether a trigger of root caused the trace. The daemon may remove other traces
+        meanwhile."""
         with contextlib.suppress(FileNotFoundError):
             return not path.stat().st_mode & 0o1000
         return False
@@ -167,7 +168,7 @@ class Budgets(unittest.TestCase):
 
     @staticmethod
     def many_uids(voice, run_dir):
-        """Connections of many uids of one user, who has them in a user namespace."""
+        """Opens connections of many uids that one user has in a user namespace."""
         if ctypes.CDLL(None, use_errno=True).unshare(strangers.CLONE_NEWUSER) < 0:
             voice.say(f"cannot: no user namespaces: {os.strerror(ctypes.get_errno())}")
         voice.say("waits")
@@ -225,7 +226,8 @@ class Budgets(unittest.TestCase):
 
 @lib.needs_root
 class Expressions(unittest.TestCase):
-    """M1: a config whose expressions would take gigabytes; its author may record, and no more."""
+    """M1: a config whose expressions would take gigabytes; its author may record, but has no other
+    right."""
 
     def setUp(self):
         limit = 4 << 30  # so that a successful attack does not exhaust the machine
@@ -296,7 +298,7 @@ class Configs(unittest.TestCase):
         self.assertIn("buffer_size_kb: 4294967295 is lowered to", self.daemon.said())
 
     def test_very_many_data_sources(self):
-        """Each takes memory of the daemon."""
+        """Each data source takes memory of the daemon."""
         before = self.daemon.rss_kb()
         source = 'data_sources { config { name: "linux.sys_stats" } } '
         done = self.record(source * 257)

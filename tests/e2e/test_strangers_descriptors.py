@@ -21,7 +21,8 @@ from strangers_daemon import CONFIG, Daemon, ENABLE, INITIALIZE, QUERY_STATE, SE
 
 @lib.needs_root
 class PassedDescriptors(unittest.TestCase):
-    """H1: a write to the descriptor that a stranger passes, or its close, would block."""
+    """H1: a write to a descriptor that a stranger passes, or the close of the descriptor, would
+    block."""
 
     def setUp(self):
         self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -30,7 +31,7 @@ class PassedDescriptors(unittest.TestCase):
     def served(self, act, *arguments, **options):
         """Runs the stranger while root asks for the status; then ends the daemon. Returns the
         stranger's last line."""
-        # before there are threads, which a fork lacks
+        # before threads exist: a fork would lack them
         stranger = strangers.Stranger(act, *arguments, **options)
         self.addCleanup(stranger.end)
         others = strangers.Timed(self.daemon.status)

@@ -59,7 +59,7 @@ def children(pid):
 @needs_root
 class Strangers(unittest.TestCase):
     def setUp(self):
-        # theirs hide /tmp
+        # the strangers' mounts hide /tmp
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="strangers-", dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.dir.chmod(0o755)
@@ -82,7 +82,7 @@ class Strangers(unittest.TestCase):
         return process
 
     def stranger(self, *argv, uid=UID, until="ready"):
-        """A program without rights, once it has said that its trap is set."""
+        """Starts a program without rights, and waits until it says that its trap is set."""
         process = strangers.start_program(*argv, uid=uid, env=self.env)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -97,8 +97,8 @@ class Strangers(unittest.TestCase):
         return line
 
     def deaf(self, prefix, *command):
-        """A process whose /tmp never answers for names with this beginning, and the pid of the
-        command that it runs."""
+        """Starts a process whose /tmp never answers for names with this beginning. Returns the
+        process, and the pid of the command that it runs."""
         strangers.fuse_device(self.dir)
         process = self.stranger("deaf", self.theirs, "/tmp", prefix, *command)
         if not command:
@@ -115,7 +115,7 @@ class Strangers(unittest.TestCase):
         return recorder
 
     def end(self, recorder, within_s=20, code=0):
-        """The recorder's messages; strangers want the recorder to hang."""
+        """Ends the recorder, which strangers try to hang. Returns its messages."""
         began = time.monotonic()
         recorder.send_signal(signal.SIGINT)
         try:
@@ -139,7 +139,7 @@ class Strangers(unittest.TestCase):
 
 class PerfMaps(Strangers):
     def honest(self, name="honest"):
-        """A process of another user with a map that it has had from its beginning; its pid."""
+        """Starts a process of another user that has a map from its beginning. Returns its pid."""
         uid = UID + 1
         process = self.start("sleep", "60", user=uid, group=uid, extra_groups=[])
         path = pathlib.Path(f"/tmp/perf-{process.pid}.map")
@@ -156,7 +156,8 @@ class PerfMaps(Strangers):
         return {}
 
     def test_a_tmp_that_never_answers(self):
-        """Maps of others come meanwhile, and the recording ends when it is told to."""
+        """The recorder reads the maps of other users meanwhile, and the recording ends when it
+        should."""
         thief, pid = self.deaf("perf-", "/bin/sleep", "60")
         honest = self.honest()
         recorder = self.record(PERF_MAP)
@@ -258,8 +259,8 @@ class Attaches(Strangers):
 
 
     def test_many_programs_that_never_allocate(self):
-        """Dormant programs of one user that were woken and do not ask leave room for those of
-        others."""
+        """Dormant programs of one user that were woken and do not ask leave room for other users'
+        programs."""
         for name, program in (("strange_sh", "/bin/sh"), ("honest_truth", TRUTH)):
             shutil.copy(program, self.dir / name)
         # Without its helper, which would be beside the library, the recorder cannot attach.
@@ -313,7 +314,7 @@ class Clients(Strangers):
                          f"{time.monotonic() - began:.1f} s")
 
     def elf(self, path, table_bytes):
-        """A file of 4 KiB on the disk whose table of symbols claims `size` bytes."""
+        """Makes a file of 4 KiB on the disk whose table of symbols claims `table_bytes` bytes."""
         import struct
         head = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 0, 64, 0, 64,
                            0, 0, 64, 3, 0)
@@ -400,7 +401,8 @@ class Clients(Strangers):
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_symbol_file_that_never_answers(self):
-        """Names of others come meanwhile, and the recording ends when it is told to."""
+        """The recorder finds the names of other users' programs meanwhile, and the recording ends
+        when it should."""
         strangers.fuse_device(self.dir)
         recorder = self.profile()
         thief = self.stranger("deaf", self.theirs, "/tmp", "lib", strangers.PROGRAM, "client",
@@ -453,7 +455,8 @@ class Clients(Strangers):
             self.query("SELECT name FROM stack_profile_frame WHERE name = 'keep_small'"), [])
 
     def test_a_crowd(self):
-        """The profiles of one user are limited; other users get theirs, and the log stays short."""
+        """The profiles of one user are limited; other users get their profiles, and the log stays
+        short."""
         recorder = self.profile()
         crowd = self.stranger("crowd", self.dir / "heap.sock", "700", until=None)
         n = int(self.hear(crowd, "ready: ").split()[1])
@@ -485,7 +488,7 @@ class Clients(Strangers):
         self.assertEqual(int(self.hear(crowd, "ready: ").split()[1]), 5)
         self.assertLess(len(os.listdir(f"/proc/{recorder.pid}/fd")), 40)
         states.wait_for_rest(recorder.pid, 0.2, lambda: time.sleep(1))
-        # None of the five begins its profile, so the limit is the command's error.
+        # None of the five programs begins its profile, so the limit is the command's error.
         self.assertRegex(self.end(recorder, code=1).splitlines()[-1],
                          "^mmtrace: linux.heap: process .* is not profiled: the limit of 5 "
                          "profiles of running processes of one user")

@@ -21,13 +21,13 @@ from strangers import UID
 from test_java import AGENT
 
 MS_BIND = 4096
-VMS_EACH = 16  # that are asked at the same time
+VMS_EACH = 16  # VMs of one user that are asked at the same time
 FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/run")
 
 
 def pretend(voice, jvm, places=None):
-    """Maps a library with the name of a VM's, and catches SIGQUIT as a VM does. `places` maps names
-    of folders to those that its own mounts have there."""
+    """Maps a library with the name of a VM's, and catches SIGQUIT as a VM does. `places`: name of a
+    folder -> the folder that a mount of the process shows there."""
     with open(jvm, "rb") as file:
         library = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ)
     asked = []
@@ -53,7 +53,7 @@ def pretend(voice, jvm, places=None):
 @unittest.skipUnless(AGENT.exists(), "the agent of Java VMs is not in this build")
 class Pretenders(unittest.TestCase):
     def setUp(self):
-        # theirs hide /tmp and /var/tmp
+        # the strangers' mounts hide /tmp and /var/tmp
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-pretenders-", dir="/var/lib"))
         self.addCleanup(shutil.rmtree, self.dir)
         self.dir.chmod(0o755)
@@ -67,8 +67,8 @@ class Pretenders(unittest.TestCase):
         return stranger
 
     def test_many_that_never_answer(self):
-        """VMs of one user that were asked for a profile and never answer leave room for those of
-        others."""
+        """VMs of one user that were asked for a profile and never answer leave room for VMs of
+        other users."""
         strange = {vm.pid: vm for vm in (self.pretender() for _ in range(2 * VMS_EACH))}
         honest = self.pretender(uid=UID + 1)
         pids = " ".join(f"pid: {pid}" for pid in (*strange, honest.pid))
@@ -180,7 +180,7 @@ class Pretenders(unittest.TestCase):
         self.assertEqual(command.returncode, 1, said)
 
     def test_a_tmp_that_never_answers(self):
-        """The command ends when it is told to."""
+        """The command ends at SIGINT."""
         strangers.fuse_device(self.dir)
         theirs = self.dir / "theirs"
         theirs.mkdir()

@@ -22,15 +22,16 @@ PENDING_BYTE = 0x40000000
 
 
 def wait_for_go(folder):
-    """The working folder of root's conversion, once the test says that it is there."""
+    """Waits until the test says that root's conversion has its working folder. Returns the
+    folder."""
     while not (folder.parent / "go").exists():
         time.sleep(0.01)
     return next(folder.glob("out.db.mmsql-*"))
 
 
 def replace_later(voice, folder, secret):
-    """Replaces the working folder by an own one, and each file that root makes there by a link to
-    the secret file."""
+    """Replaces the working folder by the stranger's folder, and each file that root makes there by
+    a link to the secret file."""
     working = wait_for_go(folder)
     working.rename(folder / "gone")
     working.mkdir()
@@ -61,8 +62,8 @@ def swap_folder(voice, folder, secret):
 
 
 def journal_of(database, named):
-    """An unfinished transaction of the database, whose journal says that it belongs to another
-    journal, `named`."""
+    """The journal of an unfinished transaction of the database. The journal says that it belongs to
+    another journal, `named`."""
     page_bytes = struct.unpack_from(">H", database, 16)[0]
     head = JOURNAL_MAGIC + struct.pack(">IIIII", 0, 1, len(database) // page_bytes, 512,
                                        page_bytes)
@@ -102,7 +103,7 @@ class Outputs(unittest.TestCase):
                        env=self.ENV)
 
     def convert_while(self, act):
-        """Converts while the stranger acts: before the trace has come, and from then on."""
+        """Converts while the stranger acts, before and after the trace has come."""
         stranger = strangers.Stranger(act, self.theirs, self.secret)
         self.addCleanup(stranger.end)
         root = subprocess.Popen([lib.MMSQL, "convert", "-q", "-", "-o", self.out], env=self.ENV,
@@ -156,14 +157,15 @@ class Outputs(unittest.TestCase):
         self.assertEqual(real.read_bytes(), b"")
 
     def roots_file(self, end):
-        """A file of root's in the stranger's folder, which the stranger has renamed."""
+        """Makes a file of root's in the stranger's folder, as if the stranger had renamed it."""
         path = self.theirs / f"out.db{end}"
         path.write_bytes(b"of root alone" * 100)
         path.chmod(0o600)
         return path
 
     def test_files_of_root_beside_the_database(self):
-        """SQLite takes them for its own, overwrites them and gives them to the database's owner."""
+        """SQLite would take these files for its own, overwrite them and give them to the database's
+        owner."""
         self.assertEqual(self.convert().returncode, 0)
         with contextlib.closing(sqlite3.connect(self.out)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")

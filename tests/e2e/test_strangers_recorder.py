@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strangers in the place of the recorder: a dormant program, or a child after fork, asks at a
-socket for memory, and somebody else has the name of the socket (docs/threat-model.md)."""
+socket for memory, and a stranger has the name of the socket (docs/threat-model.md)."""
 import array
 import contextlib
 import os
@@ -19,7 +19,7 @@ import strangers
 from lib import BUILD, MMTRACE, needs_root, run, wait_for
 from test_heap import LIBRARY
 
-VICTIM = strangers.UID + 7  # nobody else's summons in /tmp belong to this user
+VICTIM = strangers.UID + 7  # no other summons in /tmp is for this user
 # The shell allocates only after it has read a line.
 SHELL = "echo ready; while read line; do all=$all$line$line; echo allocated; done"
 SIBLINGS = BUILD / "tests" / "tools" / "siblings"
@@ -30,7 +30,7 @@ INTERVAL_AT = 2624  # in struct heap_header
 
 
 def ring_of_a_stranger():
-    """Memory that a client would accept, but that has no seals."""
+    """Memory that looks like a ring to a client, but has no seals."""
     header = bytearray(HEADER_BYTES)
     struct.pack_into("<IIQ", header, 0, 0x706d6d48, 9, RING_BYTES)
     struct.pack_into("<Q", header, INTERVAL_AT, 1)
@@ -72,7 +72,8 @@ def take_name(voice, path):
 
 
 def fill_queue(voice, path):
-    """Serves nobody at the name of a summons, and fills its queue: who connects has to wait."""
+    """Takes the name of a summons, accepts nobody, and fills the queue: a client that connects has
+    to wait."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     os.chmod(path, 0o777)
@@ -99,10 +100,10 @@ class Impostors(unittest.TestCase):
 @needs_root
 class LateSummons(Impostors):
     def late_victim(self):
-        """A dormant program of another user which root's recorder has summoned, and which allocates
-        only now that the recorder has ended. Returns the program and the summons's name."""
+        """Starts a dormant program of another user, lets root's recorder summon it, and ends the
+        recorder before the program allocates. Returns the program and the name of the summons."""
         # Every user can open this copy. The recorder's helper would be beside the library: without
-        # it the recorder cannot attach, and waits for the next allocation.
+        # the helper the recorder cannot attach, and waits for the next allocation.
         library = self.dir / LIBRARY.name
         shutil.copy(LIBRARY, library)
         victim = subprocess.Popen(
@@ -144,11 +145,11 @@ class LateSummons(Impostors):
         return thief
 
     def test_memory_of_a_stranger_is_not_taken(self):
-        """Whoever had it could end the program by making the memory shorter."""
+        """A stranger who had the memory could end the program by making the memory shorter."""
         victim, path = self.late_victim()
         thief = self.taken(take_name, path)
         self.step(victim)
-        self.assertEqual(thief.hear(), "given")  # the program came, and went away again
+        self.assertEqual(thief.hear(), "given")  # the program came, and hung up
         maps = pathlib.Path(f"/proc/{victim.pid}/maps").read_text()
         self.assertNotIn("memfd:stranger", maps)
         self.step(victim)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The view of members of the consumer group, and which of root's rights the daemon keeps
-(docs/threat-model.md)."""
+"""Recordings of members of the consumer group show only what is theirs, and the daemon keeps few
+rights of root (docs/threat-model.md)."""
 import ctypes
 import os
 import pathlib
@@ -21,7 +21,8 @@ from test_stacks import TRUTH, rows
 
 @lib.needs_root
 class MembersSee(unittest.TestCase):
-    """M2: a recording shows members of the consumer group only what they could see without it."""
+    """M2: a recording shows members of the consumer group only what they could see without the
+    daemon."""
 
     def setUp(self):
         self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
@@ -167,7 +168,7 @@ class MembersSee(unittest.TestCase):
         self.assertEqual(lib.of_kind(packets, "ftrace_events"), [])
 
     def test_stacks_too_often(self):
-        """Samples of a user do not keep the processors from other users."""
+        """The samples of a user leave enough of the processors to other users."""
         for timebase, why in (("frequency: 100000", "the limit of 1000 samples a second"),
                               ("period: 1000", "others set a frequency")):
             config = self.SAMPLED.replace("frequency: 1000", timebase) % ""
@@ -179,8 +180,8 @@ class MembersSee(unittest.TestCase):
         self.assertTrue(lib.of_kind(packets, "trace_config"))
 
     def test_stacks_of_set_uid_programs(self):
-        """A set-uid program that soon executes a program of the member's is not shown, whether or
-        not the judgement comes after its end."""
+        """A recording does not show a set-uid program that soon executes a program of the member's,
+        also if the daemon judges a sample after the set-uid program has ended."""
         program, own_program = self.dir / "set_uid_program", self.dir / "own_program"
         for path, mode in ((program, 0o4755), (own_program, 0o755)):
             shutil.copy(TRUTH, path)
@@ -370,7 +371,7 @@ class Rights(unittest.TestCase):
                          "installs with libc6-dev")
     @unittest.skipUnless(LIBRARY.exists(), "libmmheap.so is not in this build")
     def test_names_under_the_shipped_unit(self):
-        """Functions of another user's program have no names then; the log and the trace say so."""
+        """Functions of another user's program have no names then. The log and the trace say so."""
         root = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-strangers-"))
         self.addCleanup(shutil.rmtree, root, ignore_errors=True)
         root.chmod(0o755)
@@ -408,7 +409,7 @@ class Rights(unittest.TestCase):
         self.assertEqual({s.one("names_refused") for s in stats}, {1}, stats)
 
     def test_off(self):
-        """For coverage and debuggers."""
+        """MMTRACE_SANDBOX=off turns the filter of calls off, for coverage and debuggers."""
         daemon = Daemon(self)
         daemon.kill(daemon.process)
         daemon.env["MMTRACE_SANDBOX"] = "off"

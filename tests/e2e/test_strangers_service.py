@@ -107,7 +107,7 @@ class Files(unittest.TestCase):
         self.assertEqual(daemon.mode("run"), 0o711)
         self.assertEqual(daemon.mode("state"), 0o700)
         daemon.end()
-        os.chmod(daemon.run_dir, 0o777)  # as an older daemon, or a careless hand, left it
+        os.chmod(daemon.run_dir, 0o777)  # as an older daemon or a careless user left it
         daemon.start().ready()
         self.assertEqual(daemon.mode("run"), 0o711)
 
@@ -253,7 +253,7 @@ class Impostor(unittest.TestCase):
         self.assertNotIn(b"a stranger was here", trace.read_bytes())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"user {strangers.UID} serves it", done.stderr)
-        self.assertTrue(lib.of_kind(lib.decode(trace), "sys_stats"))  # recorded by itself
+        self.assertTrue(lib.of_kind(lib.decode(trace), "sys_stats"))  # without the service
 
     def test_nothing_is_believed(self):
         stranger = strangers.Stranger(self.serve, self.dir / "consumer")
@@ -325,7 +325,7 @@ class Watchdog(unittest.TestCase):
         self.assertEqual(daemon.process.wait(30), -signal.SIGKILL)
         self.assertIn("its loop hangs", daemon.said())
         del daemon.env["LD_PRELOAD"]
-        daemon.start().ready()  # nothing stands in the way of the next one
+        daemon.start().ready()  # nothing prevents the next daemon
 
     @lib.needs_program("cc")
     def test_sigterm_to_a_loop_that_hangs(self):
@@ -344,7 +344,7 @@ class Watchdog(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
 
     def test_idle(self):
-        """None of the threads wakes up while nothing happens."""
+        """No thread wakes up while nothing happens."""
         daemon = Daemon(self).ready()
         lib.wait_for(lambda: states.sleeps(daemon.process.pid, 2), "two seconds without a wake-up",
                      20)

@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         (self.root / "armed" / f"{name}.cfg").write_text(text)
 
     def daemon(self, *options):
-        """A running daemon, as a context; it answers when this returns."""
+        """A context with a running daemon, which answers."""
         @contextlib.contextmanager
         def running():
             with test_daemon.running(self.root, "--kmem-events", "none", *options, env=self.sockets,
@@ -73,7 +73,7 @@ class Case(unittest.TestCase):
         return lib.run(lib.MMTRACE, *arguments, env=self.env)
 
     def client(self, argv, **options):
-        """A client that records; killed at the end if it still lives."""
+        """Starts a client that records. If it still lives at the end of the test, it is killed."""
         client = subprocess.Popen([str(arg) for arg in argv], env=self.env, text=True,
                                   stderr=subprocess.PIPE, **options)
 
@@ -90,14 +90,14 @@ class Case(unittest.TestCase):
                            **popen)
 
     def sessions(self, *activities):
-        """The sessions that `mmtrace status` tells of; only those that do one of these things, if
-        any are named."""
+        """The sessions of `mmtrace status`; with `activities`, only sessions with one of these."""
         done = self.command("status", "--json")
         told = json.loads(done.stdout)["sessions"] if done.returncode == 0 else []
         return [session for session in told if not activities or session["activity"] in activities]
 
     def wait_recording(self, n=1, n_events=10):
-        """Until n sessions record, and each has recorded so many events; a sample is one."""
+        """Waits until n sessions record, and each has recorded `n_events` events. A sample is an
+        event."""
         wait_for(lambda: [s["events"] >= n_events for s in self.sessions("recording")] == [True]
                  * n,
                  lambda: f"{n} sessions with {n_events} events: {self.sessions()}")
@@ -253,7 +253,7 @@ class Armed(Case):
         self.traces = self.root / "state" / "traces"
 
     def start(self, *options):
-        """A daemon that ends with the test at the latest."""
+        """Starts a daemon, which ends with the test at the latest."""
         daemon = test_daemon.Daemon(self.root, "--kmem-events", "none", *options, env=self.sockets,
                                     ipc=True)
         self.addCleanup(daemon.end, signal.SIGKILL)
@@ -272,7 +272,8 @@ class Armed(Case):
         return sorted(self.traces.glob("*.pftrace")) if self.traces.is_dir() else []
 
     def record_part(self, text=TRIGGERED % 60000):
-        """A daemon in whose part there are more than 20 samples, of about 230 bytes each."""
+        """Starts a daemon, and waits until its part has more than 20 samples of about 230 bytes
+        each."""
         self.arm("one", text)
         daemon = self.start()
         self.trigger()
@@ -280,7 +281,7 @@ class Armed(Case):
         return daemon
 
     def recover(self, daemon, *options):
-        """The trace that the next daemon recovers."""
+        """Starts another daemon. Returns the trace that it recovers."""
         log_size = len(daemon.said())
         with self.daemon(*options) as daemon:
             said = daemon.wait(lambda: "recovered " in daemon.said()[log_size:]
@@ -331,7 +332,8 @@ class ArmedAndKilled(Armed):
         self.assertLess(abs(cut.one("found_realtime_ns") / 1e9 - time.time()), 60)
 
     def test_part_of_a_living_daemon_is_left_alone(self):
-        """Another daemon recovers the part beside it, which nobody writes."""
+        """Another daemon recovers a part that no daemon writes, and leaves the living daemon's part
+        alone."""
         self.record_part()
         [living] = self.parts()
         orphan = self.traces / "one-20260101T000000Z.pftrace.part"
@@ -360,8 +362,8 @@ class ArmedAndKilled(Armed):
         (self.traces / "one-20260101T000000Z.pftrace.part").symlink_to(target)
         (self.traces / "notes.pftrace.part").write_bytes(b"notes")
         (self.traces / "two-20260101T000000Z.pftrace.part").write_bytes(b"")
-        # A second name of a file, a pipe, a device, a file of another user, and somebody's own
-        # hidden file.
+        # A second name of a file, a pipe, a device, a file of another user, and a hidden file of a
+        # user.
         linked = self.root / "linked"
         linked.write_bytes(b"not a trace either")
         os.link(linked, self.traces / "linked-20260101T000000Z.pftrace.part")
@@ -420,7 +422,8 @@ class ArmedAndEnded(Armed):
         self.assertGreater(len(samples(trace)), 20)
 
     def test_snapshot_takes_the_buffer_along(self):
-        """A snapshot may leave an empty buffer: the file has what was recorded after it."""
+        """A snapshot may leave an empty buffer: the file then has the data that was recorded after
+        the snapshot."""
         for name in ("transfer_on_clone", "clear_before_clone"):
             with self.subTest(name):
                 shutil.rmtree(self.traces, ignore_errors=True)
@@ -495,7 +498,7 @@ class ArmedAndEnded(Armed):
         self.assertGreater(len(samples(trace)), 10)
 
     def test_snapshot_that_was_ordered(self):
-        """SIGTERM does not wait for the rest of its delay."""
+        """SIGTERM does not wait for the rest of the snapshot's delay."""
         self.arm("one", (TRIGGERED % 3600000).replace("START_TRACING", "CLONE_SNAPSHOT"))
         daemon = self.start()
         wait_for(lambda: [session["events"] > 10 for session in self.sessions()] == [True],
@@ -561,7 +564,7 @@ class Reset(Armed):
         daemon.end(signal.SIGKILL)
         # The daemon's helpers end a little later, and hold the folder until then.
         wait_for(lambda: lib.run("umount", self.traces).returncode == 0, "the file system is free")
-        # Mount namespaces of other tests may hold the dead file system still.
+        # Mount namespaces of other tests may still hold the dead file system.
         shutil.copy(image, self.root / "after")
         mount(self, "-o", "loop", self.root / "after", self.traces)
         [part] = self.parts()
@@ -615,7 +618,7 @@ class NoRoom(Armed):
                       daemon.said())
         left = {path.name for path in self.traces.iterdir()}
         self.assertIn("theirs-20190101T000000Z.pftrace", left)
-        self.assertIn("one-20200101T000000Z.pftrace", left)  # it would free nothing
+        self.assertIn("one-20200101T000000Z.pftrace", left)  # its removal would free nothing
 
     def test_newest_stays_in_memory(self):
         self.start_small("1m")
@@ -626,7 +629,8 @@ class NoRoom(Armed):
         self.assertRegex(said,
                          rf"armed/one.cfg: {self.traces}/one-\d+T\d+Z.pftrace.part: No space left "
                          r"on device: \d+ bytes more .*make room there")
-        # It is armed again, and a second recording waits, too; the first one is given up for it.
+        # The config is armed again. A second recording waits, too, and the first recording is given
+        # up for the second.
         daemon.wait(lambda: self.sessions("armed"))
         self.trigger()
         daemon.wait(lambda: "an older recording is lost" in daemon.said(), 60)
@@ -684,7 +688,7 @@ class NoRoom(Armed):
 
 
 def mount(test, *arguments):
-    """A mount that goes with the test."""
+    """Mounts, and unmounts at the end of the test."""
     done = lib.run("mount", *arguments)
     if done.returncode != 0:
         test.skipTest(f"cannot mount: {done.stderr.strip()}")
@@ -692,7 +696,8 @@ def mount(test, *arguments):
 
 
 def memory_cgroup(test):
-    """A new memory cgroup of either version, that goes with the test; and the name of its limit."""
+    """A new memory cgroup of either version, and the file of its limit. The cgroup ends with the
+    test."""
     for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
                         ("/sys/fs/cgroup", "memory.max")):
         path = pathlib.Path(base, f"mmtrace-test-{os.getpid()}")
@@ -714,13 +719,13 @@ def remove_folder(path):
 
 
 def out_of_memory(test, daemon):
-    """The kernel kills the daemon, which shares a limit with one that must not be killed and takes
-    more and more."""
+    """Lets the kernel kill the daemon. The daemon shares a limit with a process that takes more and
+    more memory."""
     path, limit = memory_cgroup(test)
     pathlib.Path(f"/proc/{daemon.pid}/oom_score_adj").write_text("1000")
     (path / "cgroup.procs").write_text(str(daemon.pid))
     limit.write_text(str(40 << 20))
-    # Pages of a file in memory are nobody's, so that only the score counts.
+    # Pages of a file in memory belong to no process, so that only the score counts.
     code = ("import os, sys\n"
             f"open('{path}/cgroup.procs', 'w').write(str(os.getpid()))\n"
             "fd = os.memfd_create('taken')\n"

@@ -42,7 +42,7 @@ class Symbols(unittest.TestCase):
         self.build_id = re.search(r"Build ID: (\w+)", self.tool("readelf", "-n", self.lib))[1]
         self.addresses = {name: int(at, 16) for at, name in
                           re.findall(r"^(\w+) \w (\w+)$", self.tool("nm", self.lib), re.M)}
-        self.whole = self.dir / "whole.so"  # stays as it is
+        self.whole = self.dir / "whole.so"  # never changes
         shutil.copy(self.lib, self.whole)
         self.db = self.dir / "out.db"
 
@@ -52,8 +52,8 @@ class Symbols(unittest.TestCase):
 
     def convert(self, *options, build_id=None, path="data/app/libapp.so", names=("", "", ""),
                 code=0):
-        """A heap profile with frames at plain(), at grow(), and in the body of leaf() that is
-        inlined there."""
+        """Converts a heap profile with frames in plain(), in grow(), and in the body of leaf() that
+        is inlined in grow()."""
         grow = self.addresses["_ZN3app5Cache4growEi"]
         inlined = grow
         for at in range(grow, grow + 64):
@@ -93,7 +93,7 @@ class Symbols(unittest.TestCase):
         return [name for (name,) in self.query("SELECT name FROM stack_profile_frame ORDER BY id")]
 
     def demangled(self, name):
-        """As this build spells it."""
+        """A C++ name as this build of mmsql prints it."""
         has = "stdc++" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout
         return {"_ZN3app5Cache4growEi": "app::Cache::grow(int)"}[name] if has else name
 
@@ -206,7 +206,7 @@ class Symbols(unittest.TestCase):
             self.convert("--symbols", path=str(self.lib)[1:])
             self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),
                              [(1,)], place)
-        # of another file
+        # debug data of another file
         debug.write_bytes(debug.read_bytes().replace(bytes.fromhex(self.build_id), bytes(20)))
         self.convert("--symbols", path=str(self.lib)[1:])
         self.assertEqual(self.query("SELECT count(*) FROM stack_profile_symbol WHERE inlined"),

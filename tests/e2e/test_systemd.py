@@ -92,7 +92,7 @@ find $dir/cgroup/mmtrace-test-$$ -depth -type d -exec rmdir {} +
 
 
 class Machine:
-    """A running manager with the units; its log is `log`, that of the daemon `daemon.log`."""
+    """A running manager with the units. Its log is `log`; the daemon's log is `daemon.log`."""
 
     def __init__(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-systemd-", dir="/var/tmp"))
@@ -151,7 +151,7 @@ class Machine:
         return ""
 
     def run(self, *argv):
-        """Runs a command inside."""
+        """Runs a command in the namespaces of the manager."""
         return lib.run("nsenter", "--target", str(self.manager()), "--all", *argv,
                        env={"PATH": os.environ["PATH"]}, timeout_s=60)
 
@@ -202,7 +202,7 @@ class Units(unittest.TestCase):
         return done, lib.decode(self.machine.dir / "trace")
 
     def sleeper(self, uid):
-        """The pids of a program of the user: inside, outside."""
+        """Starts a program of the user. Returns its pids inside and outside of the namespaces."""
         process = subprocess.Popen(["nsenter", "--target", str(self.machine.manager()), "--all",
                                     "setpriv", f"--reuid={uid}", f"--regid={uid}",
                                     "--clear-groups", "sleep", "60"])
@@ -226,8 +226,8 @@ class Units(unittest.TestCase):
         return self.machine.run("sh", "-c", "ls /var/lib/mmtrace/traces/*.pftrace").stdout.split()
 
     def test_what_the_unit_records(self):
-        """Every source but heaps and files of other users' programs; the daemon complains of
-        nothing."""
+        """Every source records, except heaps and files of other users' programs. The daemon has no
+        complaint."""
         self.start()
         data = self.machine.dir / "data"
         data.write_bytes(bytes(1 << 20))
@@ -321,7 +321,7 @@ class Units(unittest.TestCase):
         """SocketGroup= and --consumer-group let a group record, and nobody else."""
         folder = self.machine.dir / "units" / "mmtrace.socket.d"
         folder.mkdir()
-        # systemd wants one that has a name
+        # systemd wants a group with a name
         group = next(group for group in grp.getgrall() if group.gr_gid)
         (folder / "group.conf").write_text(f"[Socket]\nSocketGroup={group.gr_name}\n")
         (self.machine.dir / "units" / "mmtrace.service.d" / "group.conf").write_text(

@@ -25,7 +25,7 @@ QUESTION = """
 
 @contextlib.contextmanager
 def freed_tasks():
-    """Gives a function that tells whether the kernel has told the free of a task."""
+    """Yields a function that says whether the kernel has reported the free of a task."""
     instance = INSTANCES / f"mmtrace-test-{os.getpid()}"
     instance.mkdir()
     try:
@@ -38,8 +38,9 @@ def freed_tasks():
 
 
 def short_task(name, tid=0):
-    """A process that writes one line into the kernel's trace and ends; returns its id, and 0 if
-    another process has the id. The process inherits its name, and so never has another one."""
+    """Runs a process that writes one line into the kernel's trace and ends. Returns its id, or 0 if
+    another process has the id `tid`. The process inherits its name, so that it never has another
+    name."""
     LIBC.prctl(PR_SET_NAME, name.encode())
     if tid:
         ids = (ctypes.c_int32 * 1)(tid)
@@ -60,7 +61,8 @@ def short_task(name, tid=0):
 
 
 def tasks_with_one_id(names):
-    """Runs a task of each name, all with one id; returns the id, or 0 if somebody else got it.
+    """Runs a task of each name, all with one id; returns the id, or 0 if another process got the
+    id.
 
     All run on one processor, so that the recorder reads their events in the order of time.
     """
@@ -127,7 +129,7 @@ class OneId(FtraceCase):
 @lib.needs_tracefs
 @lib.needs_namespaces
 class OtherNumbers(FtraceCase):
-    """In a PID namespace, /proc has other numbers than the kernel's events."""
+    """In a PID namespace, /proc and the kernel's events have different numbers."""
     # Many processes, so that tasks of the kernel have the same numbers elsewhere.
     INSIDE = 'for i in $(seq 1 60); do sleep 60 & done; "$@"'
 

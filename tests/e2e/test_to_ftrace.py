@@ -24,7 +24,7 @@ class Lines(test_functions.Case):
             "SELECT to_ftrace(id) AS l FROM ftrace_event ORDER BY id", trace)]
 
     def args(self, fields, before=""):
-        """The text after the name of the event, and the name."""
+        """The name of the event, and the text after the name."""
         line, = self.lines(event(fields), before=before)
         name, _, args = line.partition(".... 74.289018: ")[2].partition(":")
         return name, args

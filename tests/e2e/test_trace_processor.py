@@ -2,7 +2,8 @@
 """mmsql and Perfetto's trace_processor_shell make the same tables of recordings of this machine,
 row by row.
 
-The peer is the program that TRACE_PROCESSOR_SHELL names, or the one in PATH. one_truth.py compares.
+The peer is the program that TRACE_PROCESSOR_SHELL names, or trace_processor_shell in PATH.
+one_truth.py compares the tables.
 """
 import contextlib
 import os
@@ -21,8 +22,8 @@ import states
 # A small buffer loses events, and the kernel's own buffers may lose some, too.
 LOSSES = ("traced_buf_*", "ftrace_*", "packet_*")
 
-# Processes and threads come and go while it runs, memory and files are used, a pipe makes one wait
-# for another.
+# While the load runs, processes and threads come and go, memory and files are used, and a thread
+# waits for another at a pipe.
 LOAD = """
 import mmap, os, subprocess, tempfile, threading, time
 end = time.monotonic() + 0.4
@@ -130,8 +131,8 @@ class TraceProcessorTest(unittest.TestCase):
     @lib.needs_root
     @lib.needs_tracefs
     def test_many_kinds_of_events(self):
-        # However much the machine does, the buffer bounds what there is to compare; it also shows
-        # what is lost.
+        # The buffer limits the number of events to compare, however busy the machine is. It also
+        # loses some events.
         self.compare(ftrace("raw_syscalls/*", "irq/*", "workqueue/*", "signal/*", "power/*",
                             "block/*", "cgroup/*",
                             "ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit", "writeback/*",

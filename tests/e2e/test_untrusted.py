@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mmsql on hostile files that attack the program, the machine or the user by more than damaged
+"""mmsql on hostile files that attack the program, the machine or the user with more than damaged
 bytes."""
 import contextlib
 import ctypes
@@ -39,7 +39,7 @@ class Untrusted(unittest.TestCase):
 
 
 class Databases(Untrusted):
-    """A schema is a program that SQLite runs."""
+    """Hostile databases: a schema is a program that SQLite runs."""
 
     def setUp(self):
         super().setUp()
@@ -116,7 +116,7 @@ TAKEN_OVER = lib.BUILD / "tests" / "tools" / "taken_over.so"
 @unittest.skipIf(lib.is_sanitized(), "a sanitizer wants to be loaded first")
 @unittest.skipUnless(TAKEN_OVER.exists(), f"{TAKEN_OVER} is not built")
 class TakenOver(Untrusted):
-    """A parser that a file has taken over can do nothing: code in the program tries every way."""
+    """A parser that a file has taken over can do no harm: code in the program tries every way."""
 
     REFUSED = ("run", "socket", "signal", "trace", "user", "namespace")
 

@@ -30,7 +30,7 @@ data_sources { config { name: "linux.sys_stats" sys_stats_config {
 """
 
 
-SLOW_S = 120  # the daemon's child has the lowest priority
+SLOW_S = 120  # the daemon's child, which makes the verdict, has the lowest priority
 TRIGGER = 'trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 3600000 ' \
           'triggers { name: "now" stop_delay_ms: 300 } }\n'
 
@@ -42,7 +42,8 @@ class Case(unittest.TestCase):
         self.dir = pathlib.Path(folder.name)
 
     def with_slow_mmsql(self, script="echo so far; exec sleep 60"):
-        """An mmtrace, and beside it an mmsql that prints a line and then stays for a minute."""
+        """A copy of mmtrace, and beside it an mmsql that prints a line and then stays for a
+        minute."""
         mmtrace = pathlib.Path(shutil.copy(lib.MMTRACE, self.dir))
         shutil.copy(pathlib.Path("/bin/sh").resolve(), self.dir / "mmsql")
         (self.dir / "verdict").write_text(f"echo $$ > {self.dir}/pid; {script}\n")
@@ -182,7 +183,7 @@ class Verdict(Case):
 
 class Confined(Case):
     def waiting(self):
-        """An mmsql that has given up its rights and waits for the trace."""
+        """Starts an mmsql that gives up its rights and waits for the trace."""
         child = subprocess.Popen([lib.MMSQL, "verdict", "--confined", "-"], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(child.communicate)
@@ -316,7 +317,7 @@ class Record(Case):
         self.assertEqual(self.record("--quiet").stderr, "")
 
     def test_without_mmsql(self):
-        """Nothing is missing but the lines."""
+        """Without mmsql, only the lines of the verdict are missing."""
         alone = shutil.copy(lib.MMTRACE, self.dir / "mmtrace")
         done = self.record(mmtrace=alone)
         self.assertEqual(done.returncode, 0)
@@ -453,7 +454,7 @@ class OutOfMemory(Case):
         waited = re.search(
             rf"{name} \(pid {self.pid}\) waited most for memory: ([\d.]+) (ms|s) in ([\d,]+) "
             r"waits?, the longest ([\d.]+) (us|ms|s) in reclaim of its memory cgroup", self.lines)
-        if waited:  # others may have waited longer
+        if waited:  # other tasks may have waited longer
             unit = {"us": 1e3, "ms": 1e6, "s": 1e9}
             self.assertEqual(int(waited[3].replace(",", "")), n)
             self.assertAlmostEqual(float(waited[1]) * unit[waited[2]] / dur, 1, delta=0.06)
@@ -505,7 +506,7 @@ class Daemon(Case):
             self.addCleanup(os.chdir, here)
             daemon = self.daemon()
         daemon.wait((self.dir / "pid").exists, SLOW_S)
-        daemon.wait(lambda: self.trigger(daemon) > 1)  # it works on meanwhile
+        daemon.wait(lambda: self.trigger(daemon) > 1)  # the daemon works on meanwhile
         before = time.monotonic()
         self.assertEqual(daemon.end(), 0)
         self.assertLess(time.monotonic() - before, 20)

@@ -87,7 +87,7 @@ class Reclaim(Case):
             "FROM reclaim_by_process WHERE kind = 'direct reclaim'"), [("app", 2, 13, 8, 33)])
 
     def test_pressure(self):
-        """Stalls, reclaim and allocation stalls of one time are one row; those much later are
+        """Stalls, reclaim and allocation stalls of one time are one row. Much later ones are
         another row."""
         self.convert(text=TREE
             + "".join(stats(ts, f"psi {{ resource: PSI_RESOURCE_MEMORY_SOME total_ns: {ns * MS} }}")
@@ -159,8 +159,8 @@ class Bounds(Case):
                 f"AND ts <= {at * MS} AND ts + dur > {at * MS}"), [(want,)])
 
     def test_an_end_that_a_poll_saw(self):
-        """The end belongs to the process that began; its pid may be free or another process's by
-        then."""
+        """The end belongs to the process that began. By then, its pid may be free or may belong to
+        another process."""
         ended = ("packet {{ trusted_packet_sequence_id: 4 timestamp: {0} process_stats {{ ended "
                  "{{ pid: {1} last_seen: {2} }} }} }}\n")
         self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(90, 60, 20)
@@ -194,7 +194,7 @@ class Bounds(Case):
             [("direct reclaim", 10, 5), ("compaction", 12, 7)])
 
     def test_two_traces(self):
-        """The second begins while the first is recorded, and goes on for long."""
+        """The second trace begins during the first, and goes on for long."""
         open_ends = bundle(event(210, 11, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
                            event(220, 20, "mm_vmscan_kswapd_wake { nid: 0 order: 0 }"))
         first = TREE + psi(100, 0) + rss(110, 100) + psi(200, 40) + open_ends + psi(300, 130)
