@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sessions record and write, when, and what they leave out. The states of a session are in
-// session_states.c.
+// Recording and writing of sessions, in time, and the packets that sessions leave out. The states
+// of a session are in session_states.c.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
