@@ -492,8 +492,8 @@ int row_index_move(struct row_index *index, uint32_t from, uint32_t to)
 
 // Groups that are written as one group are a list.
 struct group_lists {
-    uint32_t *first; // owned, by group + 1: the last added group of the list; 0: none
-    uint32_t *next;  // owned, by group: the next of its list, as in `first`
+    uint32_t *first; // owned, by group: 1 + the last added group of its list; 0: none
+    uint32_t *next;  // owned, by group: 1 + the next group of the list; 0: the end
 };
 
 struct writing {
