@@ -91,7 +91,7 @@ struct query {
     const char *file; // NULL: none
     enum format format;
     bool timing, quiet, functions, compat, crops;
-    const char *stdlib; // NULL: the library that is built in
+    const char *stdlib; // NULL: the built-in library
     struct option_texts added, overridden;
     struct limits limits;
 };
@@ -310,8 +310,8 @@ static int source_open(const struct query *query, const struct trace_cache *cach
     return SQLITE_MISUSE;
 }
 
-// Enters the sandbox, which allows what the query needs: SQL may attach other databases, and the
-// prompt runs a pager and keeps a history.
+// Enters the sandbox of a query. SQL may attach other databases, and the prompt runs a pager and
+// keeps a history.
 static bool query_sandbox(const struct query *query, struct trace_cache *cache)
 {
     bool asks = !query->sql && !query->file;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A function keeps its prepared statements, one for each running call, because a function may call
-// itself. The engine owns them, because SQLite closes no connection that has statements left.
+// itself. The engine owns the statements, because SQLite does not close a connection that still has
+// statements.
 #include <errno.h>
 #include <sqlite3.h>
 #include <stdio.h>
