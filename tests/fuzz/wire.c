@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Walks any bytes as a message, and each field that could be a message as well. All that is read is
-// written again and must read the same.
+// Walks any bytes as a message, and each field that could be a message as well. The fields that
+// were read are written again, and must read equal.
 #include <stdint.h>
 #include <stdlib.h>
 

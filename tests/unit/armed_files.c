@@ -41,7 +41,7 @@ static void test_pruning(void **state)
                                          "other-20010909T020320Z.pftrace", "one.pftrace"};
     for (size_t i = 0; i < 4; i++)
         put(f->output, theirs[i], "");
-    for (uint64_t id = 1; id <= 6; id++) { // all in the same second
+    for (uint64_t id = 1; id <= 6; id++) { // all in one second
         record(id, "trace");
         tell(id, SERVICE_EVENT_ENDED, 0);
         f->now = armed_next_due(f->armed);

@@ -114,7 +114,7 @@ static void assert_warnings(const char *text, const char *expected)
     assert_warnings_of(RUNS_ALONE, text, expected);
 }
 
-// The daemon counts sessions and ends those of a lower priority; its clients may start later.
+// The daemon counts sessions and ends sessions of a lower priority; its clients may start later.
 static void what_the_daemon_does_is_no_warning(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static void only_own_files_are_replaced(void **state)
     assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
     sqlite3_exec(handle, "CREATE TABLE precious(a)", NULL, NULL, NULL);
     sqlite3_close(handle);
-    assert_int_equal(database_create(path, &err, &db), -EEXIST); // somebody else's database
+    assert_int_equal(database_create(path, &err, &db), -EEXIST); // another program's database
     unlink(path);
 
     file_write("");

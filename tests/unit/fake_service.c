@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Answers to the ports' questions by rules that are easy to expect: names of sessions,
-// keys and ids say what is to fail.
+// Answers the ports' calls by simple rules: names of sessions, keys and ids say which calls fail.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -162,7 +162,7 @@ static int teardown(void **state)
     return 0;
 }
 
-// The value of the first field `number` in a message; `missing` if there is none.
+// Returns the value of the first field `number` in a message; `missing` without such a field.
 static uint64_t number_in(struct wire_reader reader, uint32_t number, uint64_t missing)
 {
     struct wire_field field;

@@ -18,8 +18,8 @@ static struct {
     uint64_t start, size, abort;
 } sequence __attribute__((aligned(32)));
 
-// Begins a restartable sequence that has no end, again and again: the kernel aborts it whenever the
-// process gives way to another one.
+// Begins a restartable sequence that has no end, again and again: the kernel aborts the sequence
+// whenever another process gets the processor.
 static _Noreturn void stay_in_sequence(void)
 {
     struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);

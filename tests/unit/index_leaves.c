@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that fill leaves of indexes as they come, and rows of kernel events.
+// Leaves of indexes that are filled while rows are added, and rows of kernel events.
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>

@@ -54,7 +54,7 @@ static void paths_are_taken_from_the_dead_only(void **state)
 
 static int (*after_bind)(const char *path);
 
-// The test's own bind(). after_bind() does what another process may do right after it.
+// Replaces bind(). after_bind() acts like another process right after the call.
 int bind(int fd, const struct sockaddr *address, socklen_t size)
 {
     int r = (int)syscall(SYS_bind, fd, address, size);

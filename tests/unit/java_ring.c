@@ -89,7 +89,7 @@ static void samples_and_frees_arrive(void **state)
     assert_true(trace_ring_add(ring, stack_a, 3, 5000, name, &n_names) > 0);
     assert_int_equal(n_names, 4); // each method is named once
     trace_ring_free(ring, first);
-    trace_ring_free(ring, first); // known no longer
+    trace_ring_free(ring, first); // frees a sample that the recorder does not know any more
     heap_client_look(client, NSEC_MAX);
     const struct heap_book *book = &client->heaps[HEAP_JAVA]->book;
     assert_int_equal(book->frames.n, 4);
@@ -169,7 +169,7 @@ static void what_a_vm_may_not_say_is_passed_over(void **state)
         .kind = HEAP_ALLOC, .address = 1, .weight = 10, .frames = frames, .n_frames = 2};
     assert_int_equal(heap_book_add(book, &record), 0);
     assert_int_equal(book->frames.n, 2);
-    assert_int_equal(book->frames.items[0].name, STRSET_NONE); // nobody told of 8
+    assert_int_equal(book->frames.items[0].name, STRSET_NONE); // no record named method 8
     assert_int_equal(book->frames.items[0].rel_pc, 0);
     assert_string_equal(strset_text(&book->texts, book->frames.items[1].name), "one");
     trace_ring_disconnect(ring);

@@ -151,8 +151,8 @@ static bool is_filled(const void *table, size_t i)
     return ((const uint32_t *)table)[i];
 }
 
-// The longest row of slots in use, which a search may have to walk over. A run does not depend on
-// what the hash is.
+// The longest row of slots in use, which a search may have to walk over. This measure does not
+// depend on the hash function.
 static size_t longest_run(bool (*used)(const void *, size_t), const void *table, size_t n)
 {
     size_t longest = 0, run = 0;

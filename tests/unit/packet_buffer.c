@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffer is compared with a model that has no memory layout: a list of what is unread in the
-// ring and a list of what is kept beside it. The model does not know when a ring has to give up a
-// packet; it finds the number that explains what the buffer shows, and checks that giving up was
-// needed.
+// The buffer is compared with a model that has no memory layout: a list of the unread packets of
+// the ring, and a list of the packets that are kept beside the ring. The model does not know when a
+// ring has to give up a packet. The model takes the number of given up packets from the buffer, and
+// checks that the ring needed the room.
 #include "producer/trace/packet_buffer.h"
 
 #include <errno.h>

@@ -477,7 +477,8 @@ static void nesting_ends_at_64(void **state)
 static void the_caret_lines_up(void **state)
 {
     (void)state;
-    // Tabs stay, a character of several bytes is one column, what cannot be printed is one `?`.
+    // Tabs stay, a character of several bytes is one column, a byte that cannot be printed is one
+    // `?`.
     FAILS("\ti32: 1\tx: 1", "t:1:9: unknown field \"x\" in Everything\n"
                             "    \ti32: 1\tx: 1\n"
                             "    \t      \t^");

@@ -104,7 +104,7 @@ static void selection_is_clipped_to_the_entry(void **state)
                            &config, NULL),
                      0);
     const struct pinconfig_file *whole = &config.files.items[0], *part = &config.files.items[1];
-    // the same pattern serves entries of several sizes
+    // one pattern is for entries of several sizes
     assert_int_equal(pinconfig_select(&config, whole, 7, 1000, &got), 0);
     assert_int_equal(got.items[0].end, 1007);
     assert_int_equal(pinconfig_select(&config, whole, 5000, 3, &got), 0);

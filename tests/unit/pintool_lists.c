@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// pintool's knowledge about lists, without a zip: their origin, lists inside zips,
-// pinconfigs that are made and those that are stale.
+// pintool's code for lists, without a real zip: the origin of lists, lists inside zips, pinconfigs
+// that pintool writes, and stale pinconfigs.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -349,7 +349,7 @@ static void owners_of_a_living_id_are_distinguished(void **state)
     remove_tree(&f, "proc/200");
     exit_of(&f, 200, "app");
     free_of(&f, 200);
-    pid_feed_publish(&f.pids, 200); // its next owner comes and goes in the same round of reading
+    pid_feed_publish(&f.pids, 200); // its next owner comes and goes in one round of reading
     exit_of(&f, 200, "second");
     free_of(&f, 200);
     pid_feed_publish(&f.pids, 200);

@@ -69,7 +69,7 @@ static void a_pid_used_again_is_a_new_process(void **state)
     assert_int_equal(processes_process(&all, 100), second);
     assert_int_equal(processes_at(&all, second)->start_ts, 5);
     assert_string_equal(process_name(second), "fork");
-    assert_false(processes_is_alive(&all, worker)); // its process is no more
+    assert_false(processes_is_alive(&all, worker)); // its process has ended
     assert_int_not_equal(processes_thread(&all, 101), worker);
 }
 

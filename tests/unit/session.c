@@ -485,7 +485,7 @@ static void slow_reader_is_waited_for(void **state)
         assert_true(n > 0);
         assert_int_equal(write(t.fd, bytes, (size_t)n), n);
     }
-    for (;;) { // what the pipe still holds; its writing end is closed
+    for (;;) { // the rest in the pipe, whose writing end is closed
         char bytes[4096];
         ssize_t n = read(ends[0], bytes, sizeof(bytes));
         assert_true(n >= 0);

@@ -316,7 +316,7 @@ int __wrap_fdatasync(int fd)
     return __real_fdatasync(fd);
 }
 
-// Lets the session and the disk do what is due.
+// Lets the session and the disk do all work that is due.
 static void settle(struct test *t, struct loop *loop)
 {
     while (session_get_state(t->session) != SESSION_DONE) {

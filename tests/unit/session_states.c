@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The states of a session: what arming, starting, triggers, time and stopping make of each.
+// The states of a session, and their changes by arming, starting, triggers, time and stopping.
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #define STOP_CONFIG  TRIGGERS("STOP_TRACING")
 #define CLONE_CONFIG TRIGGERS("CLONE_SNAPSHOT")
 
-// a arm, s start, t trigger, x stop, q abort, w what is due now, . one second.
+// a arm, s start, t trigger, x stop, q abort, w work that is due now, . one second.
 static void step(struct test *t, char what)
 {
     const struct service_trigger_hit hit = {

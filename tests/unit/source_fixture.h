@@ -130,7 +130,7 @@ static inline void fixture_run_until_events(struct source_fixture *f, uint64_t n
     }
 }
 
-// Gets the first field `number` of a message. Returns false if there is none.
+// Gets the first field `number` of a message. Returns false if the message lacks the field.
 static inline bool message_field(const void *bytes, size_t size, uint32_t number,
                                  struct wire_field *ret)
 {

@@ -18,7 +18,7 @@ struct counts {
     uint64_t meminfo, vmstat, stat, shared, packets;
 };
 
-// Takes all packets out and counts what is in them. The source was started after `start`.
+// Takes all packets out and counts their contents. The source was started after `start`.
 static struct counts take_packets(struct source_fixture *f, nsec_t start, uint32_t meminfo_ms)
 {
     struct counts counts = {0};

@@ -259,7 +259,7 @@ static void compressed_packets_are_not_nested(void **state)
     seen_free(seen);
 }
 
-// A failure of a handler ends the reading, at whatever call.
+// A failure of any call of the handler ends the reading.
 static void failures_of_handlers_end_the_reading(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes traces of a few packets, reads them, and keeps what the handler sees.
+// Writes traces of a few packets, reads them, and keeps the calls of the handler.
 #pragma once
 
 #include "common/elements.h"

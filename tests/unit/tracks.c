@@ -136,7 +136,7 @@ static void a_track_is_described_once(void **state)
     uint32_t id = named("a", 1);
     track_describe(&fix.tracks, id, &first, 1);
     track_describe(&fix.tracks, id, &second, 1);
-    track_describe(&fix.tracks, id + 1, &second, 1); // there is no such track
+    track_describe(&fix.tracks, id + 1, &second, 1); // this track does not exist
     tracks_write(&fix.tracks, fix.db);
     assert_int_equal(fix.failure.code, 0);
     assert_int_equal(query_int(finish(fix.db), "SELECT group_concat(key) = 'first' FROM args JOIN "

@@ -195,7 +195,8 @@ static void entries_that_lie_are_left_out(void **state)
 static void data_beyond_the_directory_are_left_out(void **state)
 {
     (void)state;
-    // The local header has the same size, so that only the place of the directory shows the error.
+    // The local header has the wrong size, too, so that only the place of the directory shows the
+    // error.
     struct file files[] = {
         {.name = "good", .data = "0123456789"},
         {.name = "bad", .data = "abc"},
