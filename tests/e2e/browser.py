@@ -20,7 +20,7 @@ DEADLINE_S = 120
 
 
 def program():
-    """The browser's path; None if there is none."""
+    """The path of the browser; None if no browser is installed."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
@@ -135,7 +135,7 @@ class Browser:
             time.sleep(0.02)
 
     def settle(self):
-        """Waits until what was asked for is drawn."""
+        """Waits until the page has drawn everything."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def look(self, width=1280, height=800, dark=False, scale=1):

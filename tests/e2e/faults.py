@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs of the programs under a fault: the outcomes that are allowed.
 
-A Verb is one command on inputs of its own, with a function that says what its answer is. A fault
-(memory that is refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is
-the answer without the fault and exit code 0; or "error", which is exit code 1, a message of the
+A Verb is one command on inputs of its own, with a function that returns its answer. A fault (memory
+that is refused, a disk that is full, a kill) leads to one of two outcomes: "done", which is the
+answer without the fault and exit code 0; or "error", which is exit code 1, a message of the
 program, and a folder that is as it was before. Everything else raises Wrong, with the place of the
 fault if the place is known.
 

@@ -253,8 +253,7 @@ def clone_answer(folder, done):
 
 
 def heap_answer(folder, done):
-    """The allocations of each function of the program, which are the same in each run; names
-    included."""
+    """The allocations of each function of the program, with names. They are equal in all runs."""
     with contextlib.closing(
             sqlite3.connect(database(folder / "answer.db", trace=folder / "out.pftrace"))) as db:
         rows = db.execute(

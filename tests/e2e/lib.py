@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared part of the end-to-end tests: where the programs are, how to run them, and what a test
-needs.
+"""The shared part of the end-to-end tests: the places of the programs, functions that run them, and
+conditions of tests.
 
 MMTRACE_BUILD names the build directory to test (default: build/ in the source tree).
 """
@@ -35,7 +35,8 @@ TRACEFS = pathlib.Path("/sys/kernel/tracing")
 os.environ["PERFETTO_CONSUMER_SOCK_NAME"] = "/nonexistent/mmtrace-test-consumer"
 os.environ["PERFETTO_PRODUCER_SOCK_NAME"] = "/nonexistent/mmtrace-test-producer"
 
-# Tests keep no converted traces, and find none of the machine: test_query_cache.py asks for them.
+# Tests keep no converted traces, and do not use those of the machine. Only test_query_cache.py uses
+# a cache.
 os.environ["MMTRACE_CACHE_SIZE"] = "0"
 
 # A parent may ignore signals, as nohup and shells do for background jobs. Programs under test would

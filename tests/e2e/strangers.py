@@ -2,8 +2,9 @@
 """Processes without root's rights that try to turn a program of root's against root.
 
 Each is a fork of the test that has given up its rights and runs one function. Its time is bounded:
-the kernel ends the process after LIMIT_S whatever happens to the test. Its end closes all that it
-holds, a FUSE file system included, so that nothing stays stuck.
+the kernel ends the process after LIMIT_S whatever happens to the test. The end of the process
+closes everything that it has open, a FUSE file system included, so that no other process stays
+stuck.
 """
 import array
 import contextlib

@@ -34,7 +34,7 @@ class About(unittest.TestCase):
         return (handle or self.handle).execute(sql, arguments).fetchall()
 
     def test_each_public_column_is_described(self):
-        """Names and types are those that SQLite has."""
+        """SQLite has equal names and types."""
         described = {}
         for table, column, kind in self.rows(
                 "SELECT table_name, column_name, type FROM mmsql_schema WHERE column_name NOTNULL"):

@@ -184,7 +184,7 @@ class LookUps(unittest.TestCase):
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})
 
 
-# The folders of each program from the lowest up, each with those that it may include.
+# The folders of each program from the lowest up, each with the folders that it may include.
 LAYERS = {
     "producer": {
         "ground": "",
@@ -663,7 +663,7 @@ class Files(unittest.TestCase):
         self.assertEqual(binary, [], "remove them, and name another output (-o)")
 
     def test_lines_fit(self):
-        """clang-format holds C to the same width, and Pages the documents."""
+        """clang-format checks the width of C, and the class Pages checks the documents."""
         for path in [*files_of({".py", ".sql"}), *python_scripts()]:
             if "corpus" in path.parts:  # inputs of fuzz targets are not edited
                 continue

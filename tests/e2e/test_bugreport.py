@@ -117,8 +117,8 @@ class WithoutDaemon(Case):
             self.mmtrace("bugreport", "-o", self.zip, value, code=2)
 
     def test_a_missing_trace_is_reported(self):
-        """The message says why, and what to do; the report is written all the same, and mmsql loads
-        it."""
+        """The message says why, and what to do; the report is still written, and mmsql loads the
+        report."""
         said = self.report("--traces", self.folder)
         self.assertRegex(said,
                          r"mmtrace: no trace is in the report: no tracing service answers at \S+; "

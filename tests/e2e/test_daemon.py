@@ -128,7 +128,7 @@ class Pressure(unittest.TestCase):
         with running(root, *WATCH, "--kmem-rest", "10m", env=sockets, ipc=True) as daemon:
             daemon.wait(lambda: "armed/mm_events.cfg: armed" in daemon.said())
             cls.idle(daemon)
-            # the machine may have found memory short by itself
+            # memory may have been short before
             if "kmem_activity" not in daemon.said():
                 load.pressure(root, n_wanted=5)
             daemon.wait(lambda: "kmem_activity:" in daemon.said())

@@ -109,7 +109,7 @@ class Export(unittest.TestCase):
                                                    code=1).stderr)
 
     def test_a_table_of_a_stranger_has_no_file_elsewhere(self):
-        """A database can come from anybody, with any names."""
+        """A database may come from a stranger, with any names."""
         with sqlite3.connect(self.dir / "evil.db") as handle:
             handle.execute('CREATE TABLE "../out" AS SELECT 1 AS a')
         inner = self.dir / "inner"

@@ -341,7 +341,7 @@ def descriptors_of(packets):
 
 
 def described_event(descriptors, number, body):
-    """Gives the fields their names. Signed numbers arrive as unsigned ones."""
+    """Gives the fields their names. Signed numbers arrive as unsigned numbers."""
     name, fields = descriptors[number]
     named = lib.Message()
     for key, values in (body if isinstance(body, lib.Message) else {}).items():

@@ -114,7 +114,8 @@ class Heap(Recorders):
             self.assertEqual(first.returncode, 0)
 
     def check_unchanged(self, *argv, options=("-i", "64"), **more):
-        """The program prints the same with and without a profile, and is sampled."""
+        """Asserts that the program prints equal output with and without a profile, and is
+        sampled."""
         plain = run(*argv, **more)
         self.assertEqual(plain.returncode, 0, plain.stderr)
         profiled = self.profile(*argv, options=options, **more)
@@ -221,7 +222,7 @@ class GroundTruth(Heap):
             self.assertEqual(len(iids), len(set(iids)), kind)
 
     def test_most_is_freed(self):
-        """The functions that hold memory come first, then those that allocated most."""
+        """The functions that hold memory come first, then the functions that allocated most."""
         code = "b = [bytearray(100000) for _ in range(300)]; del b; keep = bytearray(3 << 20)"
         result = self.profile("python3", "-c", code, options=("-i", "64"))
         lines = result.stderr.splitlines()

@@ -65,8 +65,7 @@ class Base(Heap):
         for key, (allocated, freed, size) in TRUTH.items():
             for what, got, real in zip(("allocated", "freed"), rows[key],
                                        (allocated * rounds, freed * rounds)):
-                # A slot of the pool is taken and given back in turn, so its sample is the same for
-                # many rounds.
+                # The pool hands out one slot again and again, so one sample stands for many rounds.
                 error = 0 if interval <= 1 or size >= interval * math.log(100) else 6 * math.sqrt(
                     real * interval)
                 with self.subTest(key=key, what=what, interval=interval):
@@ -229,7 +228,7 @@ class Pools(Base):
         with lib.Popen([program], stdout=subprocess.PIPE, text=True) as process:
             process.stdout.readline()
             config.write_text(
-                # Later samples make up for lost ones, so no sample may be lost.
+                # Later samples stand for lost samples, so no sample may be lost.
                 'buffers { size_kb: 8192 } data_sources { config { name: "linux.heap" '
                 'heapprofd_config { block_client: true'
                 ' heaps: "a.pool" heap_sampling_intervals: 2 shmem_size_bytes: 65536'

@@ -169,7 +169,7 @@ class Growth(Converted):
             self.query("SELECT max(length(name)) FROM stack_profile_mapping")[0][0], 4096)
 
     def test_long_callstacks_that_lack_a_frame(self):
-        """Each use is counted; later entries are found, and earlier ones are not read again."""
+        """Each use is counted; later entries are found, and earlier entries are not read again."""
         n, depth = 20000, 300000
         stack = text(CALLSTACKS, number(1, 1) + ids(2, [1] * depth + [2, 1]))
         self.convert(state(MAPPING + NAME + frame(1) + stack) + self.samples(n, 1))

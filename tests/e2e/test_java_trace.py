@@ -196,7 +196,7 @@ class JavaTrace(unittest.TestCase):
         built = run(os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-I{include}",
                     f"-I{include}/linux", source, "-o", agent)
         self.assertEqual(built.returncode, 0, built.stderr)
-        # A VM that has mmtrace's agent, too, asks by itself when it has started.
+        # A VM that has mmtrace's agent, too, asks for a profile when it has started.
         for more in ([], [f"-agentpath:{AGENT}=trace"]):
             with self.subTest(more):
                 vm = self.start("java", *more, f"-agentpath:{agent}", "-Xmx256m", "-Xmn8m", "-cp",
@@ -213,7 +213,8 @@ class JavaTrace(unittest.TestCase):
                 end_vm(vm)
 
     def test_only_those_that_run_or_only_those_that_start(self):
-        """VMs with the agent connect by themselves at any time; other VMs are asked."""
+        """VMs with the agent connect at any time without a request; the recorder attaches to other
+        VMs."""
         for field, of_before, of_later in (("no_running", False, True),
                                            ("no_startup", True, False)):
             with self.subTest(field), contextlib.ExitStack() as stack:
@@ -240,8 +241,8 @@ class JavaTrace(unittest.TestCase):
                                  (self.dir / "said").read_text())
 
     def test_collectors(self):
-        """Each collector tells of garbage in its own way. One never collects, so all objects are in
-        use."""
+        """Each collector reports garbage in its own way. One collector never collects, so all
+        objects are in use."""
         for flag in ("Serial", "Parallel", "G1", "Z", "Shenandoah", "Epsilon"):
             flags = ["-XX:+UnlockExperimentalVMOptions", f"-XX:+Use{flag}GC", "-Xmx400m"]
             if run("java", *flags, "-version").returncode != 0:

@@ -107,7 +107,7 @@ class PerfMapFrames(Case):
         self.assertEqual(
             self.query("SELECT name, first_ts, last_ts FROM perf_map_symbol ORDER BY id"),
             [("one", 1000, 5500), ("two", 6500, 7500), ("gone", 1000, 2000), ("stays", None, None)])
-        # A dump stands for the time since the one before.
+        # A dump stands for the time since the dump before it.
         self.assertEqual(self.timed("heap profile", lines, times),
                          [(0x100, 2500, "one"), (0x100, 12500, "two"), (0x200, 2500, "gone"),
                           (0x200, 12500, None),

@@ -60,7 +60,7 @@ class Pprof(unittest.TestCase):
         start, limit = mapping.one("memory_start"), mapping.one("memory_limit")
         self.assertEqual((start, limit, mapping.one("file_offset")),
                          (94000000000000, 94000000100000, 4096))
-        # The frames' addresses are offsets in the file here: 256, 512, ... beyond what is mapped.
+        # The frames' addresses are offsets in the file here: 256, 512, ... beyond the mapping.
         self.assertEqual([p.one("address") - start for p in profile.all("location")],
                          [256, 512, 768, 1024])
         labels = {texts[v.one("key")]: texts[v.one("str")] if "str" in v else v.one("num")

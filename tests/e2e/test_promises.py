@@ -12,7 +12,7 @@ NAME = re.compile(r"`(test_\w+(?:\.\w+)*|[A-Z]\w*(?:\.\w+)*|tests/e2e/\w+\.py)`"
 
 
 def members(path):
-    """The classes of a test file, each with the names of its tests and those of its bases."""
+    """The classes of a test file, each with the names of its tests and of its bases' tests."""
     own, bases = {}, {}
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ClassDef):

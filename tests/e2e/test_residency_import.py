@@ -164,7 +164,7 @@ class Import(unittest.TestCase):
             + packet(300,
                      sample("pages: 18446744073709551615 resident_pages: 18446744073709551615 "
                             "counts_only: true"))
-            # the same id in another recording
+            # an equal id in another recording
             + packet(400, 'files { id: 1 path: "/other" device: 5 inode: 7 }')
             + packet(400, sample("pages: 1 resident_pages: 1 complete: true revision: 1 "
                                  + runs("resident_runs", (0, 1))))

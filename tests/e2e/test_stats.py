@@ -268,7 +268,7 @@ class ProcessStats(StatsCase):
         trace."""
         processes, _ = tree(packets)
         for pid, name in before.items():
-            # Workers of the kernel change their names with what they work on.
+            # Workers of the kernel change their names with their work.
             if name is None or after.get(pid) != name or name[0].startswith("kworker"):
                 continue
             self.assertEqual(processes.get(pid), name)

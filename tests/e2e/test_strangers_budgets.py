@@ -291,7 +291,7 @@ class Configs(unittest.TestCase):
 
     @lib.needs_tracefs
     def test_the_kernels_buffers(self):
-        """The kernel allocates what it is asked for, and the daemon stands still meanwhile."""
+        """The kernel would allocate any size, and the daemon would stand still meanwhile."""
         done = self.record('data_sources { config { name: "linux.ftrace" ftrace_config { '
                            'ftrace_events: "oom/mark_victim" buffer_size_kb: 4294967295 } } }')
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -171,7 +171,8 @@ class PerfMaps(Strangers):
 
 class Summons(Strangers):
     def test_a_socket_of_roots_in_the_place_of_the_summons(self):
-        """Root gives no file away: whatever is mounted over the name of its socket stays root's."""
+        """Root gives no file away: a file that is mounted over the name of its socket stays
+        root's."""
         path = self.dir / "of_root"
         with socket.socket(socket.AF_UNIX) as of_root:
             of_root.bind(str(path))
@@ -329,7 +330,7 @@ class Clients(Strangers):
             file.truncate(symbols_at + table_bytes + 4096)
 
     def test_a_file_of_symbols_by_many_names(self):
-        """One file is read once, whatever its names are; the recorder does not keep its tables."""
+        """A file is read once, however many names it has; the recorder does not keep its tables."""
         path = self.theirs / "elf"
         self.elf(path, 120 << 20)
         recorder = self.profile()

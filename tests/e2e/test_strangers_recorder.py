@@ -171,8 +171,8 @@ class LateSummons(Impostors):
 @needs_root
 class Siblings(Impostors):
     def test_a_child_without_rights_does_not_choose_for_others(self):
-        """A child of root's program that has given up its rights shares memory with its parent; the
-        children that come later ask root's recorder all the same."""
+        """A child of root's program that has given up its rights shares memory with its parent;
+        later children still ask root's recorder."""
         theirs = self.dir / "theirs"
         theirs.mkdir()
         os.chown(theirs, strangers.UID, strangers.UID)

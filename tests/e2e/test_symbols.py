@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions,
-and wrong ones."""
+and wrong symbols."""
 import gzip
 import os
 import pathlib

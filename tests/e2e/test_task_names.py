@@ -130,7 +130,7 @@ class OneId(FtraceCase):
 @lib.needs_namespaces
 class OtherNumbers(FtraceCase):
     """In a PID namespace, /proc and the kernel's events have different numbers."""
-    # Many processes, so that tasks of the kernel have the same numbers elsewhere.
+    # Many processes, so that other tasks have these numbers outside of the namespace.
     INSIDE = 'for i in $(seq 1 60); do sleep 60 & done; "$@"'
 
     def inside(self, *argv):

@@ -202,7 +202,7 @@ class TakenOver(Untrusted):
 
     def test_answers_about_other_traces(self):
         """The cache has the answers of later questions. A trace that takes over the conversion adds
-        its own database, and changes none of another trace."""
+        its own database, and changes no database of another trace."""
         home, others = self.dir / "home", (self.dir / "one", self.dir / "two", self.dir / "three")
         home.mkdir(0o700)
         for path in others:

@@ -87,7 +87,7 @@ class Reclaim(Case):
             "FROM reclaim_by_process WHERE kind = 'direct reclaim'"), [("app", 2, 13, 8, 33)])
 
     def test_pressure(self):
-        """Stalls, reclaim and allocation stalls of one time are one row. Much later ones are
+        """Stalls, reclaim and allocation stalls of one time are one row. Much later stalls are
         another row."""
         self.convert(text=TREE
             + "".join(stats(ts, f"psi {{ resource: PSI_RESOURCE_MEMORY_SOME total_ns: {ns * MS} }}")
