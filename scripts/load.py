@@ -11,9 +11,9 @@ The memory is the memory of the machine, or less if a memory cgroup has a limit.
 readers reclaim within the group, and kswapd sleeps on. A group of its own is also the last resort
 of pressure_anyway(): a small group is full soon, however busy the machine is.
 
-Pressure ends by itself: when the kernel has reclaimed enough, or after a time limit. The files have
-no name any more when the reading begins. The readers are the first that the kernel would kill, they
-end with their parent, and nothing is left behind whatever ends them.
+Pressure ends when the kernel has reclaimed enough, or after a time limit. The files lose their
+names before the reading begins. The kernel would kill the readers first, and the readers end with
+their parent. So nothing is left behind in any case.
 """
 import contextlib
 import ctypes
@@ -33,7 +33,7 @@ OOM_SCORE = pathlib.Path("/proc/self/oom_score_adj")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 N_READERS = 2  # at first; then twice as many, and so on
 READERS_MAX = 16
-BEYOND = 1.15  # of the memory: what a round of the readers reads together
+BEYOND = 1.15  # the bytes that a round of all readers reads, as a share of the memory
 MORE_AFTER_S = 10  # then, or after a round, more readers begin
 N_STALLS = 50  # direct reclaims that are enough
 LIMIT_S = 150  # a few seconds are enough, unless all processors are busy
@@ -111,7 +111,7 @@ def group_folders():
 
 
 def group_bytes():
-    """The least limit of the memory cgroups that this process is in; None where there is none."""
+    """The least limit of the memory cgroups that this process is in; None without a limit."""
     limits = []
     for folder, name in group_folders():
         with contextlib.suppress(OSError, ValueError):
