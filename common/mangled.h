@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Readable names of mangled C++ functions, by the C++ runtime's __cxa_demangle().
+// Readable names of mangled functions of C++ and Rust, by libiberty. A short mangled name can stand
+// for gigabytes of readable text, so the text is bounded.
 #pragma once
 
-#include <stddef.h>
-
-// The type of __cxa_demangle().
-typedef char *(*mangled_read_fn)(const char *name, char *buffer, size_t *size, int *status);
-
-// Returns a readable form of `name` (owned by the caller), or NULL if `name` is not mangled.
-char *mangled_read(const char *name, mangled_read_fn read);
+// Returns a readable form of `name`, owned by the caller. NULL: `name` is not mangled, is longer
+// than 16 KiB, or has a readable form of more than 64 KiB; or memory ran out; or this program is
+// built without libiberty.
+char *mangled_read(const char *name);

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/elements.h"
+#include "common/mangled.h"
 #include "common/text.h"
 #include "converter/functions/functions.h"
-#include "converter/symbols/demangle.h"
 
 SQLITE_EXTENSION_INIT3
 
@@ -39,7 +39,7 @@ static void demangle(sqlite3_context *context, int argc, sqlite3_value **argv)
 {
     (void)argc;
     const char *name = (const char *)sqlite3_value_text(argv[0]);
-    char *readable = name ? symbol_demangle(name) : NULL;
+    char *readable = name ? mangled_read(name) : NULL;
     if (readable)
         sqlite3_result_text(context, readable, -1, SQLITE_TRANSIENT);
     free(readable);

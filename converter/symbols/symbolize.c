@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/mangled.h"
 #include "common/sandbox.h"
 #include "common/str.h"
-#include "converter/symbols/demangle.h"
 #include "converter/symbols/elf_file.h"
 #include "converter/tables/rows.h"
 
@@ -128,7 +128,7 @@ static void frame_symbolize(struct symbolizer *symbolizer, struct elf_file *file
     struct elf_symbol found[ELF_SYMBOLS_MAX];
     size_t n = elf_file_lookup(file, address, found);
     for (size_t i = 0; i < n; i++) {
-        CLEANUP(freep) char *readable = symbol_demangle(found[i].function);
+        CLEANUP(freep) char *readable = mangled_read(found[i].function);
         const char *function = readable ? readable : found[i].function;
         symbol_write(symbolizer, &found[i], function, i + 1 < n);
         if (i + 1 < n)

@@ -275,8 +275,7 @@ static void print_totals(const struct summary *s, FILE *out)
     }
 }
 
-static void print_table(struct summary *s, bool allocated, size_t n, struct demangler *demangler,
-                        FILE *out)
+static void print_table(struct summary *s, bool allocated, size_t n, FILE *out)
 {
     bool has_third = !allocated && !s->at_max;
     fprintf(out, "%12s %12s", "self kB", "with called");
@@ -289,13 +288,12 @@ static void print_table(struct summary *s, bool allocated, size_t n, struct dema
                 kb(allocated ? row->allocated : row->total));
         fprintf(out, has_third ? " %12.1f  " : "  ", kb(row->allocated));
         const struct strset_entry *name = &s->names.entries[row->function];
-        trace_stacks_print(demangler, name->text, name->size, out);
+        trace_stacks_print(name->text, name->size, out);
     }
 }
 
 static void print_rows(struct summary *s, FILE *out)
 {
-    struct demangler demangler CLEANUP(demangler_done) = {0};
     uint64_t retained = 0, allocated = 0;
     print_totals(s, out);
     if (s->rows.n == 0)
@@ -306,13 +304,13 @@ static void print_rows(struct summary *s, FILE *out)
     }
     bool nearly_all_is_freed = retained < allocated / SMALL_PART;
     sort_rows(s, false, retained);
-    print_table(s, false, nearly_all_is_freed ? ROWS_FEW : ROWS, &demangler, out);
+    print_table(s, false, nearly_all_is_freed ? ROWS_FEW : ROWS, out);
     if (retained < allocated / 2) {
         sort_rows(s, true, allocated);
         fputs("Allocated, most of it freed again (--dump-at-max shows the moment when most was "
               "allocated):\n",
               out);
-        print_table(s, true, nearly_all_is_freed ? ROWS : ROWS / 2, &demangler, out);
+        print_table(s, true, nearly_all_is_freed ? ROWS : ROWS / 2, out);
     }
 }
 

@@ -214,8 +214,7 @@ static void print_cut(const struct stacks_event *event, bool is_dwarf, FILE *out
 }
 
 // Prints the table of an event. Functions without own samples are left out.
-static void print_event(struct stacks_event *event, struct demangler *demangler, bool is_dwarf,
-                        FILE *out)
+static void print_event(struct stacks_event *event, bool is_dwarf, FILE *out)
 {
     fprintf(out, "%s: %" PRIu64 " samples", event->name.text, event->n_samples);
     if (event->n_lost)
@@ -233,7 +232,7 @@ static void print_event(struct stacks_event *event, struct demangler *demangler,
         double whole = (double)event->n_samples;
         fprintf(out, "%8.1f %12.1f  ", 100.0 * (double)row->self / whole,
                 100.0 * (double)row->total / whole);
-        trace_stacks_print(demangler, name->text, name->size, out);
+        trace_stacks_print(name->text, name->size, out);
     }
 }
 
@@ -242,7 +241,6 @@ int stacks_summary_print(const char *path, bool is_dwarf, FILE *out, uint64_t *r
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct stacks_event_vec events CLEANUP(events_done) = {0};
-    struct demangler demangler CLEANUP(demangler_done) = {0};
     int r = trace_packets_read(path, &trace, read_packet, &events, err);
     if (r < 0)
         return r;
@@ -250,7 +248,7 @@ int stacks_summary_print(const char *path, bool is_dwarf, FILE *out, uint64_t *r
     vec_foreach(&events, event) {
         *ret_samples += (*event)->n_samples;
         if (out && (*event)->name.size)
-            print_event(*event, &demangler, is_dwarf, out);
+            print_event(*event, is_dwarf, out);
     }
     return 0;
 }

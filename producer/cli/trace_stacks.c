@@ -4,13 +4,11 @@
 // an id replaces the earlier definition.
 #include "producer/cli/trace_stacks.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 
 #include "common/cleanup.h"
-#include "common/elements.h"
 #include "common/file.h"
 #include "protos/fields.h"
 
@@ -159,36 +157,7 @@ int trace_stacks_walk(const struct trace_stacks *s, uint64_t callstack,
     return r == 0 && has_outer ? take(userdata, outer, true) : r;
 }
 
-void demangler_done(struct demangler *demangler)
-{
-    if (demangler->library)
-        dlclose(demangler->library);
-    *demangler = (struct demangler){0};
-}
-
-static void demangler_load(struct demangler *demangler)
-{
-    static const char *const runtimes[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
-    for (size_t i = 0; !demangler->read && i < ELEMENTS(runtimes); i++) {
-        demangler->library = dlopen(runtimes[i], RTLD_LAZY | RTLD_LOCAL);
-        if (demangler->library)
-            demangler->read = (mangled_read_fn)dlsym(demangler->library, "__cxa_demangle");
-        if (!demangler->read)
-            demangler_done(demangler);
-    }
-}
-
-// Returns a readable form of `name` (owned by the caller), or NULL.
-static char *demangler_read(struct demangler *demangler, const char *name)
-{
-    if (name[0] != '_')
-        return NULL;
-    if (!demangler->read)
-        demangler_load(demangler);
-    return demangler->read ? mangled_read(name, demangler->read) : NULL;
-}
-
-void trace_stacks_print(struct demangler *demangler, const char *text, size_t text_size, FILE *out)
+void trace_stacks_print(const char *text, size_t text_size, FILE *out)
 {
     char printable[NAME_SHOWN];
     struct strbuf name CLEANUP(strbuf_done) = {0};
@@ -200,7 +169,7 @@ void trace_stacks_print(struct demangler *demangler, const char *text, size_t te
         return;
     }
     name.text[size] = '\0';
-    char *readable CLEANUP(freep) = demangler_read(demangler, name.text);
+    char *readable CLEANUP(freep) = mangled_read(name.text);
     const char *shown = readable ? readable : name.text;
     str_printable(printable, sizeof(printable), shown, strlen(shown));
     fprintf(out, "%s", printable);

@@ -67,14 +67,5 @@ bool trace_stacks_has_file(const struct trace_stacks *stacks, const char *name);
 int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,
                       int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata);
 
-// Readable names of C++ functions, if a C++ runtime is installed. The runtime is loaded for the
-// first name, because recording does not need the runtime.
-struct demangler {
-    void *library; // owned; all zero at the beginning
-    mangled_read_fn read;
-};
-
-void demangler_done(struct demangler *demangler);
-
 // Prints a name of trace_stacks_name() and a newline. Names of more than a few lines are cut.
-void trace_stacks_print(struct demangler *demangler, const char *name, size_t size, FILE *out);
+void trace_stacks_print(const char *name, size_t size, FILE *out);

@@ -94,8 +94,9 @@ class Symbols(unittest.TestCase):
 
     def demangled(self, name):
         """A C++ name as this build of mmsql prints it."""
-        has = "stdc++" in subprocess.run(["ldd", lib.MMSQL], capture_output=True, text=True).stdout
-        return {"_ZN3app5Cache4growEi": "app::Cache::grow(int)"}[name] if has else name
+        has = lib.run(lib.MMSQL, "query", "--csv", self.db, "SELECT demangle('_Z1fv')").stdout
+        readable = {"_ZN3app5Cache4growEi": "app::Cache::grow(int)"}[name]
+        return readable if "f()" in has else name
 
     def test_by_name_in_a_folder(self):
         self.convert("--symbol-path", self.lib.parent)
