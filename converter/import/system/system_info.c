@@ -97,13 +97,30 @@ static int64_t ram_gb(int64_t bytes)
     return (int64_t)((double)bytes / GB + 0.5);
 }
 
+static void fields_merge(struct wire_field *to, const struct wire_field *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (field_present(&from[i]))
+            to[i] = from[i];
+}
+
+// A later packet adds to the facts of the packets before.
+static void packet_merge(struct system_info *state, const struct packet *packet)
+{
+    union message_SystemInfo info;
+    union message_Utsname utsname;
+    message_read(wire_sub(packet->message), info.at, ELEMENTS(info.at));
+    fields_merge(state->info.at, info.at, ELEMENTS(info.at));
+    message_read(wire_sub(&info.utsname), utsname.at, ELEMENTS(utsname.at));
+    fields_merge(state->utsname.at, utsname.at, ELEMENTS(utsname.at));
+}
+
 static void system_info_now(struct import *im, const struct packet *packet)
 {
     struct system_info *state = packet->own;
-    union message_SystemInfo *info = &state->info;
-    union message_Utsname *utsname = &state->utsname;
-    message_read(wire_sub(packet->message), info->at, ELEMENTS(info->at));
-    message_read(wire_sub(&info->utsname), utsname->at, ELEMENTS(utsname->at));
+    const union message_SystemInfo *info = &state->info;
+    const union message_Utsname *utsname = &state->utsname;
+    packet_merge(state, packet);
     text_fact(im, "system_name", &utsname->sysname);
     text_fact(im, "system_version", &utsname->version);
     text_fact(im, "system_release", &utsname->release);
