@@ -171,7 +171,7 @@ static bool is_even(void *userdata, uint64_t address)
     return address % 2 == 0;
 }
 
-// Many entries, so that a removal moves others.
+// The book has many entries, so that a removal moves other entries.
 static void samples_that_died_unseen_are_freed(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void test_out_of_order(void **state)
     is(&intervals, 1, (struct interval[]){{0, 1000}});
 }
 
-// Compared with an array that marks each point of time.
+// The intervals are compared with an array that marks each point of time.
 static void test_against_points(void **state)
 {
     enum { END = 2000 };

@@ -90,7 +90,7 @@ static void lines_are_as_documented(void **state)
     assert_int_equal(intern(log, "late"), 0);
 }
 
-// Runs last: the limit on file sizes stays.
+// This test runs last, because the limit on file sizes stays.
 static void full_disk_leaves_whole_lines(void **state)
 {
     struct sample_log *log;

@@ -88,7 +88,7 @@ static void the_limit_leaves_whole_pairs(void **state)
     free(map);
 }
 
-// Runs last: the limit on file sizes stays.
+// This test runs last, because the limit on file sizes stays.
 static void full_disk_ends_it(void **state)
 {
     static char text[8192], times[8192];

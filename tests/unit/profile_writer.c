@@ -12,7 +12,7 @@
 // The state of a reader that goes through a buffer once, as trace_processor does.
 struct reading {
     size_t n_interned;                             // callstacks, in all
-    size_t n_unknown_of_last;                      // dump
+    size_t n_unknown_of_last;                      // unknown callstacks of the last dump
     bool has_other;                                // a packet of another sequence
     bool callstacks[READS_MAX], frames[READS_MAX]; // ids that are known
     size_t n_states;                               // beginnings

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which files are found: real temporary trees, and a /proc made of plain files and links.
+// The search for files, in real temporary trees, and in a /proc made of plain files and links.
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -202,7 +202,7 @@ static void processes_lead_to_mapped_files(void **state)
              "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
              major(lib.st_dev), minor(lib.st_dev), lib.st_ino, lib_path, major(lib.st_dev),
              minor(lib.st_dev), lib.st_ino, lib_path, major(other.st_dev), minor(other.st_dev),
-             other.st_ino + 1000, other_path); // the name leads to another file by now
+             other.st_ino + 1000, other_path); // the name leads to another file now
     make_process(10, "/usr/bin/server", maps);
     snprintf(maps, sizeof(maps), "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
              major(other.st_dev), minor(other.st_dev), other.st_ino, other_path);
@@ -223,7 +223,7 @@ static void processes_lead_to_mapped_files(void **state)
     assert_int_equal(file_set_files(set)->n, 1);
     assert_true(has(set, "m/other.so"));
 
-    // The process ends: its file goes.
+    // When the process ends, its file leaves the set.
     CLEANUP(freep) char *gone = path_of("proc/11/maps");
     assert_int_equal(unlink(gone), 0);
     assert_int_equal(file_set_scan(set, NSEC_MAX), 0);

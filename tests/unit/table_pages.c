@@ -249,7 +249,7 @@ static int64_t stat_of(sqlite3 *handle, const char *name, const char *stat)
     return query_int(handle, sql);
 }
 
-// Times, lengths and states in any order, some of them missing; a state is seldom equal to the
+// Times, lengths and states are in any order, and some are missing; a state is seldom equal to the
 // state of the row before.
 static void indexes_of_four_columns_are_whole(void **state)
 {
@@ -406,7 +406,7 @@ static void rows_out_of_order_are_indexed_too(void **state)
     }
 }
 
-// Few rows and many, in order and in no order, with and without the last column.
+// The tables have few or many rows, in order or not, with or without the last column.
 static void clustered_tables_are_whole(void **state)
 {
     (void)state;
@@ -436,7 +436,7 @@ static void clustered_tables_are_whole(void **state)
         }
 }
 
-// Rows of two tracks go to a third one, which has rows of its own or none.
+// Rows of two tracks go to a third track, which has rows of its own or no rows.
 static void rows_move_to_another_track(void **state)
 {
     (void)state;

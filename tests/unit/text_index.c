@@ -47,7 +47,7 @@ static void names_of_any_size_are_indexed(void **state)
     }
 }
 
-// Long and short names side by side: each leaf and each page above has another number of entries.
+// Long and short names alternate: each leaf and each page above has another number of entries.
 static void names_of_many_sizes_are_in_order(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@
 #include "tests/unit/file_limit.h"
 #include "tests/unit/unit.h"
 
-#define LOCAL_MAX   4061 // what SQLite's format keeps of a record in a leaf of 4096 bytes
+#define LOCAL_MAX   4061 // bytes of a record that SQLite's format keeps in a leaf of 4096 bytes
 #define CHAIN_BYTES 4092
 
 static uint64_t type_of(struct cell cell)
@@ -120,7 +120,7 @@ static void texts_have_types_by_their_length(void **state)
             assert_int_equal(record.types[0], type);
             assert_int_equal(record.n_head, type < 0x80 ? 2 : type < 0x4000 ? 3 : 4);
             assert_int_equal(record.size, record.n_head + sizes[i]);
-            uint8_t *bytes = malloc(record.size); // a sanitizer sees a byte too much
+            uint8_t *bytes = malloc(record.size); // a sanitizer notices a write beyond the record
             record_write(&record, bytes);
             assert_int_equal(bytes[0], record.n_head);
             free(bytes);
@@ -201,7 +201,7 @@ static void pages_are_counted_against_the_budget(void **state)
     (void)state;
     static const uint8_t page[PAGE_BYTES];
     struct budget budget = {.memory_max = UINT64_MAX,
-                            .output_max = 4 * PAGE_BYTES, // of which a sixteenth is kept back
+                            .output_max = 4 * PAGE_BYTES, // a sixteenth is kept back
                             .statm = -1};
     struct pages pages;
     FILE *file = tmpfile();
