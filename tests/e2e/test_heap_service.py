@@ -101,7 +101,7 @@ class Snapshot(Service):
         states.wait_for_taken(recorder.pid, signal.SIGUSR1)
         states.wait_for_cpu(target.pid)
         self.end(recorder)
-        # A dump of the program's loop, the two dumps that this test asks for, and the last dump.
+        # Two dumps by --snapshot, a dump by SIGUSR1, and the last dump.
         self.assertEqual(self.n_dumps(), 4)
         sizes = self.query(
             "select sum(size) from heap_profile_allocation where size > 0 group by ts order by ts")
