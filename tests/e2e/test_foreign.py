@@ -131,7 +131,7 @@ class FtraceText(Case):
         self.assertEqual(self.query("SELECT count(*) FROM ftrace_event"), [(EVENTS.count("\n"),)])
 
     def test_forms(self):
-        """Text with and without TGID, flags and header; text of trace-cmd, of atrace, and of a web
+        """The text has or lacks TGID, flags and header, or is of trace-cmd, atrace, or a web
         page."""
         plain = EVENTS.replace("(-----) ", "").replace("(   20) ", "").replace("( 1400) ", "")
         page = ("<!DOCTYPE html>\n<html>\n<script>code</script>\n"

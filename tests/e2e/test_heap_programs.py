@@ -83,7 +83,7 @@ class Odd(Heap):
         self.assertEqual(result.stdout, "ok True\n")
 
     def test_many_processes_that_fork(self):
-        """Three hundred processes, in three generations."""
+        """Three hundred processes run, in three generations."""
         code = (
             "import os\n"
             "for generation, children in enumerate((10, 5, 5)):\n"

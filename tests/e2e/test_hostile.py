@@ -144,7 +144,8 @@ class EveryField(Hostile):
     traces = Traces()
 
     def test_extreme_numbers(self):
-        """All numbers of a packet at once, and in the packets that follow it."""
+        """All numbers of a packet are extreme. The packet comes before and after a packet with
+        small numbers."""
         def make():
             for kind in self.traces.packet_kinds():
                 for value in EXTREMES:

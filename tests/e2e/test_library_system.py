@@ -661,7 +661,8 @@ class Library(Case):
                         self.assertTrue(before.startswith("-- "), f"{path}: {line}")
 
     def test_a_long_trace(self):
-        """200 processes with 1000 readings each, and the last nanosecond of each: a few seconds."""
+        """200 processes have 1000 readings each, and a row for their last nanosecond. The module
+        takes a few seconds."""
         readings = [memory(MS + n * 1000,
                            *(f"pid: {1000 + pid} rss_anon_kb: {n * pid % 977} "
                              f"rss_file_kb: {n % 13} oom_score_adj: {n % 2 * 900}"

@@ -110,7 +110,8 @@ class Memory(Service):
                           f"select distinct layer from memory_account where pid = {target.pid}"))
 
     def test_the_parts_add_up(self):
-        """Known numbers: a profile of 65,536 bytes at its first dump, 45,056 at its second."""
+        """The numbers are known: the profile has 65,536 bytes at its first dump, 45,056 at its
+        second."""
         for ns in (1000, -10_000_000):  # a dump has the time of a coarse clock
             with self.subTest(ns=ns):
                 self.check_parts(ns)

@@ -278,7 +278,8 @@ class Units(unittest.TestCase):
 
     @unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
     def test_the_addition(self):
-        """With heap.conf: heaps of programs of any user, and the verdict of a trace in the log."""
+        """With heap.conf, the daemon records heaps of programs of any user, and logs the verdict of
+        a trace."""
         self.start(addition=True)
         for uid in (0, strangers.UID):
             done, is_profiled = self.heap(uid, 3000)
