@@ -73,7 +73,8 @@ def file_options(path):
 Build = collections.namedtuple("Build", "options compiler flags", defaults=("gcc", ""))
 BUILD_OF = {
     "gcc": Build(()),
-    # Level 1 and lines alone: a fifth less time to build, and the same reports.
+    # Optimization level 1 and tables of lines only: builds take a fifth less time, and reports are
+    # equal.
     "clang-asan": Build(("-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1"),
                         "clang", "-gline-tables-only"),
     "clang-tsan": Build(("-Db_sanitize=thread", "-Db_lundef=false"), "clang"),

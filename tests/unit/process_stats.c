@@ -81,7 +81,7 @@ static void full_queue_asks_again(void **state)
     for (int pid = 10; pid <= 9000; pid++)
         pid_feed_publish(&f.pids, pid);
     fixture_run(&f, 300 * NSEC_PER_MSEC);
-    f.class->flush(f.source); // what a slow machine has left
+    f.class->flush(f.source); // does what a slow machine has not done yet
     char name[32];
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 9000, name, sizeof(name)), 0);
     pid_feed_publish(&f.pids, 9000);
@@ -378,7 +378,7 @@ static void dead_threads_do_not_pile_up(void **state)
         pid_feed_publish(&f.pids, tid); // but 100/task does not have it any more
     }
     fixture_run(&f, 200 * NSEC_PER_MSEC);
-    f.class->flush(f.source); // what a slow machine has left
+    f.class->flush(f.source); // does what a slow machine has not done yet
     char name[32];
     assert_int_equal(name_in_trace(&f, PB_ProcessTree_threads, 1000, name, sizeof(name)), 1);
     uint64_t n_kept = kept_packets(&f);
