@@ -20,15 +20,16 @@
 #define NAME_MAX_BYTES 4096 // of a Java method
 
 static const char frames_sql[] =
-    "CREATE TEMP TABLE flame_frame(id, inline_depth, function, PRIMARY KEY(id, inline_depth)) "
-    "WITHOUT ROWID;"
+    "CREATE TEMP TABLE flame_frame(id INTEGER, inline_depth INTEGER, function, "
+    "PRIMARY KEY(id, inline_depth)) WITHOUT ROWID;"
     "INSERT INTO flame_frame SELECT frame_id, inline_depth, coalesce(demangle(function), function, "
     "'[' || trim("
     // The part of the path after the last slash is the file's name.
     "coalesce(nullif(replace(mapping_name, rtrim(mapping_name, replace(mapping_name, '/', '')), "
     "''), ''), nullif(mapping_name, ''), 'unknown'), '[]') || ']') FROM main.stack_frame;"
     // If several functions had their code at one address, the last function counts.
-    "CREATE TEMP TABLE flame_code(upid, frame_id, function, PRIMARY KEY(upid, frame_id));"
+    "CREATE TEMP TABLE flame_code(upid INTEGER, frame_id INTEGER, function, PRIMARY KEY(upid, "
+    "frame_id));"
     "INSERT OR REPLACE INTO flame_code SELECT p.upid, p.frame_id, s.name "
     "FROM main.perf_map_frame p JOIN main.perf_map_symbol s ON s.id = p.symbol_id "
     "JOIN main.stack_frame f USING (frame_id) WHERE f.function IS NULL ORDER BY p.last_ts;";
