@@ -136,7 +136,20 @@ class Launches(Case):
                          (100, 110, SERVER, "UserController.startUser-10-fg-start-mode-1"),
                          (200, 210, SERVER, "UserController.startUser-11-fg-start-mode-1"),
                          (300, 400, SERVER, "launching: com.home"),
-                         (350, 500, SERVER, "finishUserStopped-10-[stopUser]")))
+                         (350, 500, SERVER, "finishUserStopped-10-[stopUser]")),
+                  *[(ts, 8, text(f"C|8|mem.rss|{rss}"))
+                    for ts, rss in ((205, 1000), (300, 5000), (390, 4000), (450, 9000))],
+                  (210, 0, 'sched_switch { prev_comm: "x" prev_pid: 0 next_comm: "y" '
+                   'next_pid: 8 }'),
+                  (250, 8, 'sched_switch { prev_comm: "y" prev_pid: 8 prev_state: 1 '
+                   'next_comm: "x" next_pid: 0 }'),
+                  more=[packet('timestamp: 1 process_tree { processes { pid: 8 ppid: 1 '
+                               'cmdline: "of.user10" uid: 1000010 } }', 2)])
+        self.assertEqual(
+            self.ask("android.auto.multiuser",
+                     "SELECT event_end_name, user_id, total_cpu_time, total_memory_usage_kb FROM "
+                     "android_auto_multiuser_timing_with_previous_user_resource_usage ORDER BY 1"),
+            ["com.home,10,40,4", "finishUserStopped-10-[stopUser],10,40,9"])
         self.assertEqual(
             self.ask("android.auto.multiuser",
                      "SELECT event_start_user_id, event_start_time, event_end_time, "
