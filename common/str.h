@@ -39,8 +39,8 @@ static inline bool str_starts_with(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-// Returns the size of `text` in UTF-8, cut after the last whole character within `max` bytes.
-// Returns 0 if `text` is NULL.
+// Returns the size of the longest beginning of `text` (UTF-8) that has at most `max` bytes and does
+// not cut a character. Returns 0 if `text` is NULL.
 static inline size_t str_cut(const char *text, size_t size, size_t max)
 {
     if (!text || size <= max)
@@ -87,7 +87,8 @@ size_t str_character(const char *text, const char *end, bool *ret_printable);
 // Returns `ret`.
 const char *str_printable(char *ret, size_t ret_size, const char *text, size_t size);
 
-// Makes a whole terminated line printable in place.
+// Replaces each character of the terminated `text` that is not printable by `?`, in place. With
+// `keep_newlines`, newlines stay.
 void str_make_printable(char *text, bool keep_newlines);
 
 // Appends `code_point` as UTF-8. `code_point` must be at most 0x10ffff.

@@ -2,10 +2,11 @@
 //
 // The only check for damage inside packets. Importers read a message up to the damage and need not
 // notice the damage. The schema tells which fields have messages, so the check finds damage at any
-// depth, also in interned data that is read later or never. The first walk counts the damage,
-// because this walk knows the packet's place in the file.
+// depth, also in interned data that is read later or never. The first of the two walks over the
+// trace (trace.c) counts the damage, because this walk knows the packet's place in the file.
 //
-// The check reads every byte of the trace, so the check tests lengths only and decodes no values.
+// The check goes over the whole trace and must be fast, so it tests lengths only and decodes no
+// values.
 #include "converter/decode/intact.h"
 
 #include <endian.h>

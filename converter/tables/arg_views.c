@@ -4,8 +4,9 @@
 // another name if its name is taken. Kinds of one name share a view, even if their fields are in
 // different slots, as in a database of several traces.
 //
-// A file may name an event in each line. SQLite reads its list of names for each view that is made,
-// so the number of views has a limit. No kernel has as many events.
+// A text file can name a new event in each line. For each new view SQLite reads the names of all
+// older views, which would take squared time, so the number of views has a limit. No kernel has as
+// many events.
 #include "converter/tables/arg_views.h"
 
 #include <sqlite3.h>
@@ -50,7 +51,8 @@ bool arg_view_shares(const char *column)
     return false;
 }
 
-// Adds a column of the view for each key: the key's slot in each of the kinds, a list of ids.
+// Adds a column to the view for each key. Its value comes from the slot that the key has in the
+// event's kind. `kinds` is a list of ids, separated by commas.
 static int columns_add(sqlite3 *handle, struct strbuf *sql, const char *kinds)
 {
     CLEANUP(strbuf_done) struct strbuf query = {0};

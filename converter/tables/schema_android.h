@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of Android's packets. Same lists as in schema.h.
+// The tables of Android's packets. schema.h explains the lists.
 #pragma once
 
 #define ANDROID_TABLE_LIST(T)                                                                      \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of args: see the view args. Same lists as in schema.h.
+// The tables of args: see the view args. schema.h explains the lists.
 #pragma once
 
 #define ARGS_TABLE_LIST(T)                                                                         \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of traces, and of the other files that a database is made from. Same lists as in
-// schema.h.
+// The tables of traces, and of the other files that a database is made from. schema.h explains the
+// lists.
 #pragma once
 
 #define FILE_TABLE_LIST(T)                                                                         \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of GPUs. Same lists as in schema.h.
+// The tables of GPUs. schema.h explains the lists.
 #pragma once
 
 #define GPU_TABLE_LIST(T)                                                                          \

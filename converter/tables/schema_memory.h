@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of memory: pages of files, mappings, snapshots that programs report. Same lists as in
-// schema.h.
+// The tables of memory: pages of files, mappings, snapshots that programs report. schema.h explains
+// the lists.
 #pragma once
 
 #define MEMORY_TABLE_LIST(T)                                                                       \

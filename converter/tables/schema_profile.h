@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of profiles: call stacks, samples, heap profiles and dumps of Java heaps. Same lists
-// as in schema.h.
+// The tables of profiles: call stacks, samples, heap profiles and dumps of Java heaps. schema.h
+// explains the lists.
 #pragma once
 
 #define PROFILE_TABLE_LIST(T)                                                                      \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of system facts: mounts, inodes, interrupts, writers of packets. Same lists as in
-// schema.h.
+// The tables of system facts: mounts, inodes, interrupts, writers of packets. schema.h explains the
+// lists.
 #pragma once
 
 #define SYSTEM_TABLE_LIST(T)                                                                       \

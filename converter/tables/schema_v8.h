@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of V8's code. Same lists as in schema.h.
+// The tables of V8's code. schema.h explains the lists.
 #pragma once
 
 #define V8_TABLE_LIST(T)                                                                           \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a story about memory, for tests of the report and for the pictures of the documents.
+"""Records a shortage of memory, for the tests of the report and the pictures in the documentation.
 
 In a memory cgroup, "viewer" reads two files again and again. "exporter" grows beside it: the
 kernel evicts the files' pages to make room, the viewer waits and reads them back, until the kernel
@@ -111,7 +111,7 @@ def program(name, text, *arguments, enter=None):
 def files_make(folder):
     for name, size in FILES.items():
         load.make_file(folder / name, size * MIB)
-        if name in HOT:  # the group pays for a page that it reads first
+        if name in HOT:  # so that the group is charged for the pages, as their first reader
             load.drop_pages(folder / name, 0, size * MIB)
 
 

@@ -77,7 +77,7 @@ class Node(Case):
         app.write_text(APP)
         done = run(MMTRACE, "heap", "-q", "-i", "4096", "-o", self.trace, "--", "node",
                    "--perf-basic-prof",
-                   # node leaves a log there
+                   # with both options node writes a log into its working folder
                    "--interpreted-frames-native-stack", app, cwd=self.dir)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.convert()

@@ -30,7 +30,7 @@ class ListCase(Case):
         self.entries = [("lib/libapp.so", b"elf!" * 7500), ("lib/libapp.so.debug", b"dbg!" * 7500),
                         ("assets/a b.dat", b"data" * 5000)]
         write_zip(self.dir / "app.apk", *self.entries)
-        # The entries of app.apk in other places, one of them changed.
+        # The entries of app.apk in other places, because another entry precedes them.
         write_zip(self.dir / "new.apk", ("added", b"n" * 9000), *self.entries)
 
     def good(self, name="good.meta"):
@@ -223,8 +223,8 @@ class OtherBuilds(ListCase):
         self.assertEqual(self.pairs(), [(PAGE, PAGE)])
 
     def test_source_leads_nowhere(self):
-        """The user does not choose the name of the second file: a link or a pipe there is
-        replaced."""
+        """The user does not choose the name of the .source file, so a link or a pipe of this name
+        is replaced."""
         source, victim = self.dir / "good.meta.source", self.dir / "victim"
         victim.write_text("mine\n")
         source.symlink_to(victim)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any sequence of calls, triggers and passing time, each from one or two bytes of the input, on a
-// service with sources and a clock of the test's own. The conditions of check_state() hold after
-// each call, and nothing is left at the end.
+// The bytes of the input choose a sequence of calls, triggers and steps of time. The service has
+// fake sources and a fake clock. The conditions of check_state() hold after each call, and nothing
+// is left at the end.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -163,7 +163,7 @@ static const char *const texts[] = {
 #define N_TEXTS ELEMENTS(texts)
 static uint64_t choose_id(void)
 {
-    return t.last_id ? next_byte() % (t.last_id + 1) + 1 : 1; // also an id of no session
+    return t.last_id ? next_byte() % (t.last_id + 1) + 1 : 1; // may be an id that no session has
 }
 
 static void one_call(void);
@@ -371,8 +371,8 @@ static void one_call(void)
     t.depth--;
 }
 
-// The names of sessions differ, limits hold, and the sources of sessions that record run, but no
-// other sources.
+// Checks that the names of sessions differ, that limits hold, and that sources run if, and only if,
+// a session records.
 static void check_state(void)
 {
     struct service_session_info infos[32];

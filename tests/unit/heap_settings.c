@@ -104,7 +104,8 @@ static void only_vms_have_the_java_heap(void **state)
     assert_true(s.native && s.java_named);
     assert_int_equal(s.ring.n_wanted, 1);
     assert_string_equal(s.ring.wanted[0].name, "a");
-    // "All heaps" includes the Java heap of VMs that ask without a request.
+    // all_heaps includes the Java heap of VMs that ask for a profile themselves, but does not make
+    // the recorder attach to running VMs.
     assert_int_equal(
         read_settings("sampling_interval_bytes: 9 all_heaps: true all: true", &s, &err), 0);
     assert_true(s.native && !s.java_named);

@@ -23,7 +23,7 @@ static size_t count_source_packets(const struct test *t)
     return n;
 }
 
-// Snapshots of the clocks come with each write-out of a fake time.
+// Leaves out the snapshots of the clocks: with the fake clock, each write-out adds one.
 static void assert_letters(const struct test *t, const char *expected)
 {
     char found[256];
@@ -35,7 +35,8 @@ static void assert_letters(const struct test *t, const char *expected)
     assert_string_equal(found, expected);
 }
 
-// The first attempt comes after a second, and each later one after twice that time, up to a minute.
+// The second attempt comes one second after the first. From then on the delay doubles with each
+// attempt, up to a minute.
 static void attempts_become_rare(void **state)
 {
     (void)state;
@@ -192,7 +193,8 @@ static void the_journal_waits_for_the_trigger(void **state)
     pass(&t, 5 * NSEC_PER_SEC);
     assert_string_equal(file_letters(&t), "");
     assert_false(session_has_to_write(t.session));
-    assert_int_equal(session_next_due(t.session), fake_time.boot + 5 * NSEC_PER_SEC); // clocks
+    // Only the snapshot of the clocks is due, every ten seconds.
+    assert_int_equal(session_next_due(t.session), fake_time.boot + 5 * NSEC_PER_SEC);
     session_trigger(t.session, &hit);
     assert_true(session_has_to_write(t.session));
     pass(&t, 60 * NSEC_PER_SEC);
@@ -232,7 +234,7 @@ static void a_large_journal_begins_anew(void **state)
     assert_true(n_packets < 30); // the packets of the ring
     pass(&t, NSEC_PER_SEC);
     assert_int_equal(count_source_packets(&t), n_packets + 1);
-    // The ring passes over packets that the file has: at the end the journal is written again.
+    // The ring drops packets that the file has, so the journal is written again at the end.
     for (int i = 0; i < 7; i++)
         fake_write(newest, PACKET);
     pass(&t, NSEC_PER_SEC);
@@ -357,7 +359,7 @@ static void files_reach_the_disk(void **state)
             assert_int_equal(n_syncs, (second + 4) / 5 + t.n_next);
         }
         assert_int_equal(t.n_replaced, is_journal);
-        assert_int_not_equal(second % 5, 1); // the next regular moment
+        assert_int_not_equal(second % 5, 1); // no regular sync is due in this second
         int before = n_syncs;
         fake_write(newest, PACKET);
         session_stop(t.session);

@@ -30,7 +30,7 @@ WHERE trace_id = :trace AND value != 0 AND severity != 'info'
 GROUP BY name, idx, severity ORDER BY severity, value DESC LIMIT 100;
 
 -- @figures
--- Key figures. Each trace has equal figures, so that two traces can be compared.
+-- Key figures. A figure has the same name in each trace, so that two traces can be compared.
 WITH
 psi AS (
   SELECT t.name, max(c.value) - min(c.value) AS ns FROM counter_track t

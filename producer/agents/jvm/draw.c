@@ -5,8 +5,9 @@
 // surplus for large objects is dropped here. The VM itself skips nearly all allocations at full
 // speed, and still each allocation has the same chance.
 //
-// HotSpot of Java 11 has another probability: the part of an object that lies beyond the drawn
-// position shortens the next distance, unless the next position is in the object, too. Objects that
+// HotSpot draws the distance in bytes from each sampled position to the next. In Java 11 the
+// probability differs: the part of a sampled object that lies beyond the sampled position is
+// subtracted from the next distance, unless the next position is in the same object. Objects that
 // follow large objects are therefore reported too often.
 #include "producer/agents/jvm/draw.h"
 

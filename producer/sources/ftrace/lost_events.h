@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events that a ring drops between its two kept ends: their number per task, and the dropped
-// events that a reader needs to join the two ends correctly.
+// A ring can keep both ends of a flood: its first packets and its newest packets. The events
+// between the two ends are dropped. This file counts the dropped events of each task, and writes
+// those again that a reader needs to join the two ends correctly.
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +19,7 @@ struct lost_events;
 struct lost_events *lost_events_new(const struct event_set *events);
 struct lost_events *lost_events_free(struct lost_events *lost);
 
-// Adds a packet of the source that the buffer drops.
+// Adds a packet that the buffer is about to drop.
 void lost_events_add(struct lost_events *lost, const uint8_t *packet, size_t size);
 
 // Writes the events that the reader needs, each once. Returns their number.

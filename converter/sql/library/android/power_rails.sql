@@ -11,7 +11,7 @@ CREATE PERFETTO TABLE android_power_rails_counters(
   id ID(counter.id),
   -- Start (ns).
   ts TIMESTAMP,
-  -- Until the next other reading, or the end of the trace (ns).
+  -- Time until the next row of the rail, or until the end of the trace (ns).
   dur DURATION,
   -- Name of the rail.
   power_rail_name STRING,
@@ -48,7 +48,7 @@ CREATE PERFETTO TABLE android_power_rails_metadata(
   power_rail_name STRING,
   -- The name that the device gives the rail.
   raw_power_rail_name STRING,
-  -- Name of the rail without power.rails., NULL if it does not begin so.
+  -- What follows power.rails. in the name of the rail; NULL if the name begins otherwise.
   friendly_name STRING,
   -- Counter of the rail.
   track_id JOINID(track.id),

@@ -34,7 +34,7 @@ CREATE PERFETTO FUNCTION sched_state_io_to_human_readable_string(
     -- 1: the thread waited for a device; 0: for something else; NULL: not known.
     io_wait BOOL
 )
--- Name of the state; after it (IO) or (non-IO) where io_wait is known.
+-- Name of the state, followed by (IO) or (non-IO) if io_wait is known.
 RETURNS STRING AS
 SELECT ifnull(sched_state_to_human_readable_string($sched_state), '')
        || ifnull(CASE $io_wait WHEN 0 THEN ' (non-IO)' WHEN 1 THEN ' (IO)' END, '');
