@@ -64,7 +64,7 @@ static int take_session(void *userdata, const struct cli_option *option, const c
     if (!word)
         session->session_id = REMOTE_BUGREPORT_SESSION;
     else if (!word[0])
-        return err_set(err, -EINVAL, "an empty name is no session");
+        return err_set(err, -EINVAL, "the name of the session is empty");
     else if (!option && str_parse_u64(word, &id) == 0 && id > 0)
         session->session_id = id;
     else

@@ -226,7 +226,7 @@ static int examine(void *userdata, struct err *err)
             return err_errno(err, -ENOMEM, "doctor");
         fputs(json.text, stdout);
     } else {
-        printf("\n%zu of %zu are well%s\n", n - n_lacks, n,
+        printf("\n%zu of %zu checks are ok%s\n", n - n_lacks, n,
                n_lacks ? "; a lack matters if its cost does" : "");
     }
     if (fflush(stdout) != 0 || ferror(stdout))

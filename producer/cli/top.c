@@ -212,7 +212,7 @@ static int screen_run(struct top_screen *screen, struct err *err)
     if (r < 0 || run(screen) == 0)
         return r;
     err_set(err, -ENOTTY, "the terminal \"%s\" cannot move its cursor", terminal ? terminal : "");
-    return err_hint(err, -ENOTTY, "set TERM, or: --batch prints lines instead");
+    return err_hint(err, -ENOTTY, "set TERM, or use --batch, which prints lines");
 }
 
 static void sampler_donep(struct top_sampler *sampler)

@@ -8,7 +8,7 @@
 
 // The rights that a recorder needs to take other ids, for messages.
 #define FOREIGN_RIGHTS_HINT                                                                        \
-    "this takes root with CAP_SYS_PTRACE, CAP_SETUID and CAP_SETGID, as with heap.conf of the "    \
+    "this needs root with CAP_SYS_PTRACE, CAP_SETUID and CAP_SETGID, as with heap.conf of the "    \
     "systemd unit"
 
 struct foreign_ids {

@@ -96,7 +96,7 @@ static int combination_check(const struct agent_options *o, char *why, size_t wh
 {
     if (o->trace && (o->has_log || o->bytes || o->live))
         snprintf(why, why_size,
-                 "with trace there is no log: no SAMPLE_RATE, LOG_PATH, bytes, live");
+                 "trace writes no log: SAMPLE_RATE, LOG_PATH, bytes and live do not go with trace");
     else if (o->inlined && !o->perf_map)
         snprintf(why, why_size, "inlined goes with perfmap");
     else if (o->once && !o->trace)
@@ -124,7 +124,7 @@ int agent_options_parse(const char *text, int pid, struct agent_options *ret, ch
         item[n] = '\0';
         if (!item_take(ret, &place, item)) {
             snprintf(why, why_size,
-                     "'%.200s' is no option here (" AGENT_OPTIONS_USAGE
+                     "'%.200s' is not an option here (" AGENT_OPTIONS_USAGE
                      "; the depth is at most %d)",
                      item, AGENT_DEPTH_MAX);
             return -EINVAL;

@@ -102,9 +102,8 @@ static int check(void *userdata, struct err *err)
          "--emit-pinconfig is for one zip, with --zip"},
         {o->emit_pinconfig && !o->gen_probe && !o->use_probe,
          "--emit-pinconfig takes --gen-probe or --use-probe"},
-        {names_stream,
-         "\"-\": standard input has no pages of its own: name the file; ./- is one of "
-         "this name"},
+        {names_stream, "\"-\": standard input has no pages of its own: name the file; ./- is the "
+                       "file called -"},
         {path_is_stream(o->use_probe) && path_is_stream(o->pinconfig),
          "standard input can be read once only: '-' is there twice"},
         {path_is_stream(o->output) + path_is_stream(o->svg) + path_is_stream(o->emit_pinconfig) > 1,

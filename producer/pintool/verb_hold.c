@@ -34,8 +34,8 @@ struct command_line {
 #define SETS(member) CLI_SETS(struct command_line, member)
 
 static const struct cli_option lock_options[] = {
-    {'t', "time", "TIME", "let go after TIME, as in 10s or 5m; default: at SIGINT or SIGTERM",
-     SETS(time)},
+    {'t', "time", "TIME",
+     "unlock the pages after TIME, as in 10s or 5m; default: at SIGINT or SIGTERM", SETS(time)},
     {'q', "quiet", NULL, "say nothing when all is locked", SETS(quiet)},
     {0},
 };
@@ -51,7 +51,7 @@ static int take_name(void *userdata, const struct cli_option *option, const char
     struct command_line *line = userdata;
     (void)option;
     if (line->list && line->file)
-        return err_set(err, -EINVAL, "\"%s\": there is a file already", value);
+        return err_set(err, -EINVAL, "\"%s\": a pinlist and a file are given already", value);
     *(line->list ? &line->file : &line->list) = value;
     return 0;
 }
@@ -79,8 +79,8 @@ static int check(void *userdata, struct err *err)
     int r = line->file ? 0 : take_own_list(line, err);
     if (r == 0 && str_eq(line->file, "-"))
         r = err_set(err, -EINVAL,
-                    "\"-\": standard input has no pages of its own: name the file; ./- is one of "
-                    "this name");
+                    "\"-\": standard input has no pages of its own: name the file; ./- is the "
+                    "file called -");
     return r;
 }
 
@@ -203,7 +203,8 @@ static int lock_pages(const struct listed_file *file, struct err *err)
         err_errno(err, r, "%s: mlock of %zu bytes at %" PRIu64, file->path, size,
                   range->start * file->page_size);
         if (r == -ENOMEM || r == -EPERM || r == -EAGAIN)
-            err_hint(err, r, "RLIMIT_MEMLOCK is too low, or so is memory; root has no such limit");
+            err_hint(err, r,
+                     "RLIMIT_MEMLOCK, which does not limit root, or the free memory is too low");
         return r;
     }
     return 0;

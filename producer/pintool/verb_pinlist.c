@@ -33,7 +33,7 @@ static int take_path(void *userdata, const struct cli_option *option, const char
     struct command_line *line = userdata;
     (void)option;
     if (line->path)
-        return err_set(err, -EINVAL, "\"%s\": there is a pinlist already", value);
+        return err_set(err, -EINVAL, "\"%s\": a pinlist is given already", value);
     line->path = value;
     return 0;
 }

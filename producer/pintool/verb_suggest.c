@@ -37,7 +37,7 @@ static int take_text(void *userdata, const struct cli_option *option, const char
                                   &line->emit_pinconfig, &line->recorded_as, &line->mmsql};
     const char **text = texts[option ? option->id : RECORDING];
     if (*text)
-        return err_set(err, -EINVAL, "\"%s\": there is one already, \"%s\"", value, *text);
+        return err_set(err, -EINVAL, "\"%s\": \"%s\" is given already", value, *text);
     *text = value;
     return 0;
 }

@@ -113,7 +113,7 @@ static void look_on(struct watchdog *watchdog)
         if (n_round >= LOOP_LOOKS && now - since >= o->loop_max)
             bite(watchdog, "its loop hangs");
         if (n_signal >= SIGNAL_LOOKS && now - signal_since >= o->signal_max)
-            bite(watchdog, "its loop hangs and does not hear a signal");
+            bite(watchdog, "its loop hangs and does not handle a signal");
         if (!moved && !(number & 1) && !waits)
             return;
     }

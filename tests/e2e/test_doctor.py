@@ -67,7 +67,7 @@ class Doctor(unittest.TestCase):
         for check in found.values():
             self.assertIn(check.get("mend", ""), done.stdout)
         n = sum(not check["is_lack"] for check in found.values())
-        self.assertIn(f"\n{n} of {len(NAMES)} are well", done.stdout)
+        self.assertIn(f"\n{n} of {len(NAMES)} checks are ok", done.stdout)
         # A command, and a path without a blank, is on one line.
         self.assertEqual([line for line in done.stdout.splitlines()
                           if len(line) > 80 and "mend:" not in line and " " in line[20:]], [])

@@ -260,7 +260,7 @@ class Java(unittest.TestCase):
                                       "allocations are not recorded\n")
         done = self.java("rate=10", "Known", 1, 1, 1, "worker")
         self.assertEqual(done.returncode, 0)
-        self.assertIn("'rate=10' is no option here", done.stderr)
+        self.assertIn("'rate=10' is not an option here", done.stderr)
 
     def test_full_disk(self):
         done = self.java("1,50,log", "Known", 200000, 1, 1, "worker", preexec_fn=lambda:

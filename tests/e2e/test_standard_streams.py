@@ -248,7 +248,7 @@ class Pintool(Case):
 
     def test_file_refuses(self):
         zipped = ("file", "app.apk", "--zip")
-        self.refuse(lib.PINTOOL, "file", "-", "--gen-probe", because="./- is one of this name")
+        self.refuse(lib.PINTOOL, "file", "-", "--gen-probe", because="./- is the file called -")
         self.refuse(lib.PINTOOL, *zipped, "--use-probe", "-", "--pinconfig", "-",
                     because="once only")
         self.refuse(lib.PINTOOL, *zipped, "--gen-probe", "-o", "-", "--svg", "-",
@@ -269,7 +269,7 @@ class Pintool(Case):
         self.assertIn(b"heard", done.stderr)
         self.assertEqual(len(done.stdout) % 8, 0)
         self.assertEqual(done.stdout[:4], bytes(4))
-        self.refuse(lib.PINTOOL, "measure", "-", "--", "true", because="./- is one of this name")
+        self.refuse(lib.PINTOOL, "measure", "-", "--", "true", because="./- is the file called -")
 
     def test_lists_from_a_pipe(self):
         text = self.pintool("pinlist", "-", "--json", stdin=LIST).stdout
@@ -280,7 +280,7 @@ class Pintool(Case):
                       self.pintool("lock", "-", "app.apk", "-t", "0.01s", stdin=LIST).stdout)
         self.assertIn(b"ranges=1 ", self.pintool("preload", "-", "app.apk", stdin=LIST).stdout)
         for verb in ("lock", "preload"):
-            self.refuse(lib.PINTOOL, verb, "app.apk", "-", because="./- is one of this name")
+            self.refuse(lib.PINTOOL, verb, "app.apk", "-", because="./- is the file called -")
             self.refuse(lib.PINTOOL, verb, "-", because="a file is needed")
 
     def test_suggest(self):

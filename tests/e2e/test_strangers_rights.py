@@ -155,7 +155,7 @@ class MembersSee(unittest.TestCase):
         for config in (self.SAMPLED % "followers { counter: SW_PAGE_FAULTS }", probe % ""):
             done, packets = self.record(config)
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertIn("root may record them", done.stderr)
+            self.assertIn("only root may record them", done.stderr)
             self.assertEqual(lib.of_kind(packets, "perf_sample"), [])
 
     @lib.needs_tracefs

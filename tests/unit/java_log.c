@@ -199,7 +199,7 @@ static void wrong_options_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < ELEMENTS(wrong); i++) {
         assert_int_equal(agent_options_parse(wrong[i], 1, &o, why, sizeof(why)), -EINVAL);
-        assert_non_null(strstr(why, "is no option here"));
+        assert_non_null(strstr(why, "is not an option here"));
     }
 }
 

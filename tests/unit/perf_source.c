@@ -334,7 +334,7 @@ static void a_user_records_no_counters_of_others(void **state)
     p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL_POLL_PERIOD_MS;
     p.timebase.poll_period_ms = 100;
     assert_int_equal(p.f.class->open(&p.f.env, &config, &p.f.source, &err), -EPERM);
-    assert_non_null(strstr(err.text, "root may record"));
+    assert_non_null(strstr(err.text, "only root may record"));
     p.timebase.interval_case = PB__PERF_EVENTS__TIMEBASE__INTERVAL__NOT_SET;
     // Breakpoints, and probes by the number that the kernel gives them.
     Pb__PerfEvents__RawEvent raw = PB__PERF_EVENTS__RAW_EVENT__INIT;

@@ -86,7 +86,7 @@ static int check_buffer(const struct check *check, size_t i)
     if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
         return FAIL(check,
                     "buffers[%zu].size_kb: %" PRIu32
-                    " is no multiple of 4, as enable_extra_guardrails wants it",
+                    " is not a multiple of 4, which enable_extra_guardrails requires",
                     i, buffer->size_kb);
     if ((unsigned)buffer->fill_policy > PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
         WARN(check, "buffers[%zu].fill_policy: %d is unknown here, taken as RING_BUFFER", i,

@@ -270,8 +270,8 @@ static int adopt_activated(int fd, const char *name, struct err *err)
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || !is_listening_stream(fd))
         return err_set(err, -EINVAL,
-                       "descriptor %d ('%s') of LISTEN_FDS is no listening Unix stream socket", fd,
-                       name);
+                       "descriptor %d ('%s') of LISTEN_FDS is not a listening Unix stream socket",
+                       fd, name);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     return 0;

@@ -143,7 +143,8 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     int r = check_access(env->roots, err);
     if (r == 0 && config->ftrace_config && config->ftrace_config->n_kprobe_events > 0 &&
         env->requester && env->requester->is_limited)
-        r = err_set(err, -EPERM, "kprobe_events change the kernel's code: root may record them");
+        r = err_set(err, -EPERM,
+                    "kprobe_events change the kernel's code: only root may record them");
     if (r < 0)
         return r;
     struct ftrace_source *ftrace = memory_calloc(1, sizeof(*ftrace));

@@ -123,7 +123,7 @@ int ring_reader_over(int fd, const struct ring_options *options, struct ring_rea
     int r = 0;
     if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != HEAP_MEMORY_BYTES(options->bytes) ||
         !is_sealed(fd))
-        r = err_set(err, -EPROTO, "its shared memory is not as it should be");
+        r = err_set(err, -EPROTO, "its shared memory lacks a seal or has a wrong size");
     if (r == 0)
         r = map_memory(&ring, err);
     if (r < 0)

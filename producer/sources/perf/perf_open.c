@@ -143,7 +143,7 @@ static int tell_failure(const struct perf_settings *settings, int r, uint32_t cp
     err_errno(err, r, "the event cannot be opened on CPU %u", cpu);
     if (r == -EACCES || r == -EPERM)
         return err_hint(err, r,
-                        "this takes root or CAP_PERFMON, as with heap.conf of the systemd unit");
+                        "this needs root or CAP_PERFMON, as with heap.conf of the systemd unit");
     if (r == -ENOENT || r == -EOPNOTSUPP || r == -ENODEV)
         return err_hint(err, r,
                         "this machine does not have the counter, as many virtual machines; "

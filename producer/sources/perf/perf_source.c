@@ -488,14 +488,14 @@ static int limit(const struct source_env *env, struct perf_settings *settings, s
         return 0;
     if (!is_of_processes(timebase) || settings->n_events > 1 || settings->poll_period)
         return err_set(err, -EPERM,
-                       "tracepoints, probes, followers and poll_period_ms are of all users: root "
-                       "may record them");
+                       "tracepoints, probes, followers and poll_period_ms show all users: only "
+                       "root may record them");
     if (!settings->is_frequency)
         return err_set(err, -EPERM,
-                       "a period may take any number of samples a second: root may record it, "
-                       "others set a frequency");
+                       "a period may take any number of samples a second: only root may set a "
+                       "period, others set a frequency");
     if (settings->kernel_frames)
-        log_warning(env->log, "linux.perf: the kernel's part is left out: root may record it");
+        log_warning(env->log, "linux.perf: the kernel's part is left out: only root may record it");
     settings->kernel_frames = false;
     settings->events[0].no_kernel = settings->events[0].no_hypervisor = true;
     return 0;
@@ -577,7 +577,7 @@ static int perf_prepare(struct source *source, struct err *err)
     if (r < 0)
         perf_events_close(&perf->opened);
     else if (perf->opened.is_user_only)
-        log_warning(perf->env.log, "linux.perf: the kernel's part is left out: this takes root or "
+        log_warning(perf->env.log, "linux.perf: the kernel's part is left out: this needs root or "
                                    "CAP_PERFMON");
     return r;
 }
