@@ -48,7 +48,7 @@ CREATE PERFETTO TABLE android_power_rails_metadata(
   power_rail_name STRING,
   -- The name that the device gives the rail.
   raw_power_rail_name STRING,
-  -- What follows power.rails. in the name of the rail; NULL if the name begins otherwise.
+  -- Rest of the rail's name after power.rails.; NULL if the name begins otherwise.
   friendly_name STRING,
   -- Counter of the rail.
   track_id JOINID(track.id),
