@@ -68,7 +68,8 @@ ELSEWHERE = (
 # out.
 WORDS = ((r"^\$ ", ""), (r"\bsudo ", ""), ("/tmp/|/data/app/", ""), (r"\b1234\b|\bPID\b", "{pid}"),
          (r"\bFILE\b", "mm.pftrace"), (r"\bBEFORE AFTER\b", "before.pftrace after.pftrace"),
-         (r"libs/\*", "libapp"), (r" && duckdb(?:.|\n)*", ""))
+         (r"libs/\*", "libapp"), (r" && duckdb(?:.|\n)*", ""),
+         (r"/usr/lib/\S+/libc\.so\.6", str(lib.MMSQL)))
 
 JAVA_LOG = ("+0,jthread[main], jclass[LB; file: B.java], size[16, hex: 0x10]\n+1,LA;::run()V\n"
             "=2,0;1\n2\n")
