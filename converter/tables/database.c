@@ -434,9 +434,9 @@ static void stats_sql(struct strbuf *sql, const struct database *db,
         if (!indexed[i] && db->tables[i].n_rows)
             strbuf_addf(sql, ",('%s',NULL,'%" PRIu64 "')", table_defs[i].stored_name,
                         db->tables[i].n_rows);
-    // The last statement makes this connection read sqlite_stat1.
-    strbuf_add_str(sql, ") WHERE column1 NOT IN (SELECT tbl FROM sqlite_stat1);"
-                        "ANALYZE sqlite_master;");
+    strbuf_add_str(sql, ") WHERE column1 NOT IN (SELECT tbl FROM sqlite_stat1);");
+    strbuf_add_str(sql, text_index_size_sql);
+    strbuf_add_str(sql, "ANALYZE sqlite_master;"); // makes this connection read sqlite_stat1
 }
 
 // Registers the views of a script, which has statements CREATE VIEW only. SQLite does not read the

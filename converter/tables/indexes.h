@@ -82,5 +82,8 @@ extern const char small_indexes_analyze_sql[];
 // them.
 extern const char counter_ids_sql[];
 
+// SQL that completes the statistics of a new database.
+extern const char text_index_size_sql[];
+
 // SQL that updates the statistics of all tables after rows were added.
 extern const char analyze_sql[];

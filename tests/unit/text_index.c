@@ -8,6 +8,9 @@
 #include "common/elements.h"
 #include "tests/unit/database_fixture.h"
 
+#define STAT                                                                                       \
+    "SELECT substr(stat, 1, instr(stat, ' sz=200') - 1) FROM sqlite_stat1 "                        \
+    "WHERE idx = 'slice_by_name'"
 #define BY_NAME "SELECT count(*) FROM _slice INDEXED BY slice_by_name WHERE name "
 
 // Adds a row whose name is a copy of the first `size` bytes of `text`; -1: no name.
@@ -24,7 +27,7 @@ static int64_t expect_index(struct database *db, const char *stat)
 {
     sqlite3 *handle = finish(db);
     expect_integrity(handle);
-    query_is(handle, "SELECT stat FROM sqlite_stat1 WHERE idx = 'slice_by_name'", stat);
+    query_is(handle, STAT, stat);
     return query_int(handle, BY_NAME ">= ''");
 }
 
@@ -103,9 +106,26 @@ static void many_names_are_indexed(void **state)
         assert_int_equal(query_int(handle, BY_NAME "GLOB 'name *'"), sizes[i]);
         snprintf(text, sizeof(text), "%d 1", sizes[i]);
         if (sizes[i] < 65537)
-            query_is(handle, "SELECT stat FROM sqlite_stat1 WHERE idx = 'slice_by_name'", text);
+            query_is(handle, STAT, text);
         database_free(db);
     }
+}
+
+static void rows_come_in_the_order_of_ids(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    char text[16];
+    struct database *db = create();
+    for (int k = 0; k < N; k++)
+        slice_add(db, k, text, snprintf(text, sizeof(text), "name %d", 9 - k % 10));
+    sqlite3 *handle = finish(db);
+    query_is(handle, "SELECT name FROM slice LIMIT 1", "name 9");
+    assert_int_equal(query_int(handle, "SELECT id FROM slice WHERE name = 'name 3'"), 6);
+    assert_int_equal(query_int(handle, "SELECT count(*) FROM (SELECT id, lag(id) OVER () AS before "
+                                       "FROM (SELECT id, name FROM slice)) WHERE id < before"),
+                     0);
+    database_free(db);
 }
 
 int main(void)
@@ -115,6 +135,7 @@ int main(void)
         cmocka_unit_test(names_of_many_sizes_are_in_order),
         cmocka_unit_test(names_are_ordered_as_sqlite_orders_them),
         cmocka_unit_test(many_names_are_indexed),
+        cmocka_unit_test(rows_come_in_the_order_of_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
