@@ -97,8 +97,8 @@ static void end_print(const struct place *place)
     heading_print("process");
     printf("    %-18s %10s  ", "not known", "");
     wrapped_print(
-        "the trace has no look at it: perhaps it had ended by then; with more dumps (mmtrace "
-        "heap -c) it is looked at more often");
+        "the trace has no reading of the process's memory: perhaps the process ended too early; "
+        "with more dumps (mmtrace heap -c) there are more readings");
 }
 
 static void line_print(sqlite3_stmt *row, struct place *place)

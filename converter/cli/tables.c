@@ -104,8 +104,8 @@ static int view_print(const struct sql_view *view)
 static bool event_print(const char *name)
 {
     static const char *const shared[][3] = {
-        {"id", "INTEGER", "Row, in order of time."},  {"ts", "INTEGER", "When (ns)."},
-        {"cpu", "ANY", "Processor it happened on."},  {"utid", "INTEGER", "Thread it happened in."},
+        {"id", "INTEGER", "Row, in order of time."},  {"ts", "INTEGER", "Time (ns)."},
+        {"cpu", "ANY", "Processor of the event."},    {"utid", "INTEGER", "Thread of the event."},
         {"arg_set_id", "INTEGER", "The same as id."},
     };
     static const char *const kinds[] = {"INTEGER", "INTEGER", "TEXT", "TEXT", "ANY"};

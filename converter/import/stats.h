@@ -48,7 +48,7 @@
       "Pages of the kernel that the recorder could not read to their end; by FtraceParseStatus.")  \
     S(ftrace_missing_event_id, false, "info", "analysis", NULL)                                    \
     S(ftrace_packet_before_tracing_start, false, "info", "analysis",                               \
-      "Events older than the start of recording, left in the kernel by someone else; left out.")   \
+      "Events from before the recording, which the kernel still held; left out.")                  \
     S(ftrace_generic_descriptor_errors, false, "error", "analysis",                                \
       "Events of kinds that the trace does not describe; left out.")                               \
     S(compact_sched_has_parse_errors, false, "error", "trace", NULL)                               \
@@ -64,9 +64,9 @@
     S(systrace_parse_failure, false, "error", "analysis", NULL)                                    \
     S(truncated_sys_write_duration, false, "info", "analysis",                                     \
       "Slices of write(2) that end where the thread wrote into trace_marker.")                     \
-    S(cpu_info_empty, false, "error", "analysis", "Lists of processors without any.")              \
+    S(cpu_info_empty, false, "error", "analysis", "Empty lists of processors.")                    \
     S(cpu_info_unknown_cpu_features, false, "info", "analysis",                                    \
-      "Processors with features that have no name here; see cpu_features.raw_bitmap in args.")     \
+      "Processors with features that mmsql has no name for; see cpu_features.raw_bitmap in args.") \
     S(meminfo_unknown_keys, false, "error", "analysis", NULL)                                      \
     S(vmstat_unknown_keys, false, "error", "analysis", NULL)                                       \
     S(psi_unknown_resource, false, "error", "analysis", NULL)                                      \
@@ -74,18 +74,18 @@
     S(proc_stat_unknown_counters, false, "error", "analysis", NULL)                                \
     S(process_tracker_errors, false, "error", "analysis", NULL)                                    \
     S(namespaced_thread_missing_process, false, "error", "analysis",                               \
-      "Threads in a pid namespace whose process is not known to be in one.")                       \
+      "Threads in a pid namespace whose process is in no known pid namespace.")                    \
     S(process_tracker_parent_pid_changed, false, "info", "analysis", NULL)                         \
     S(slice_drop_overlapping_complete_event, false, "error", "analysis",                           \
-      "Slices that begin in another one and end after it; left out.")                              \
+      "Slices that begin inside another slice and end after it; left out.")                        \
     S(slice_max_depth_exceeded, false, "error", "analysis",                                        \
       "Slices nested more than 512 deep; left out.")                                               \
     S(slice_negative_duration, false, "error", "analysis", NULL)                                   \
     S(misplaced_end_event, false, "data_loss", "analysis", NULL)                                   \
     S(clock_sync_failure_unknown_source_clock, false, "error", "analysis",                         \
-      "A time stamp of a clock that no snapshot has; left out.")                                   \
+      "Time stamps of a clock that no snapshot has; left out.")                                    \
     S(clock_sync_failure_no_path, false, "error", "analysis",                                      \
-      "A time stamp of a clock that nothing connects to the trace's; left out.")                   \
+      "Time stamps of a clock that no snapshot connects to the trace's clock; left out.")          \
     S(clock_sync_failure_undeferrable_packet_loss, false, "data_loss", "analysis",                 \
       "Packets and runs of events left out because of their clocks.")                              \
     S(trace_sorter_negative_timestamp_dropped, false, "error", "trace",                            \
@@ -109,7 +109,7 @@
     S(heapprofd_hit_guardrail, true, "error", "trace",                                             \
       "A profile ended early, because it took too much memory or time; by pid.")                   \
     S(heapprofd_last_profile_timestamp, true, "info", "trace",                                     \
-      "The last dump of a process; by pid.")                                                       \
+      "Time of the last dump of a process; by pid.")                                               \
     S(heapprofd_missing_packet, false, "error", "trace",                                           \
       "Gaps between the packets of heap dumps.")                                                   \
     S(heapprofd_non_finalized_profile, false, "error", "trace",                                    \
@@ -132,7 +132,7 @@
     S(perf_cpu_lost_records, true, "data_loss", "trace",                                           \
       "Samples that the kernel dropped; by processor.")                                            \
     S(perf_guardrail_stop_ts, true, "data_loss", "trace",                                          \
-      "When a session ended early, because it took too much; by session.")                         \
+      "Time at which a session ended early, because it took too much; by session.")                \
     S(perf_process_shard_count, true, "info", "trace", NULL)                                       \
     S(perf_samples_skipped, false, "error", "analysis",                                            \
       "Samples without call chain, because reading it failed.")                                    \
@@ -182,7 +182,7 @@
     S(track_descriptor_process_missing_pid, false, "error", "analysis", NULL)                      \
     S(track_descriptor_thread_missing_pid_tid, false, "error", "analysis", NULL)                   \
     S(track_hierarchy_missing_uuid, false, "info", "analysis",                                     \
-      "Tracks below a track that nothing describes.")                                              \
+      "Tracks whose parent track has no description.")                                             \
     S(track_event_counter_invalid_track_uuid, false, "error", "analysis", NULL)                    \
     S(track_event_counter_missing_track_uuid, false, "error", "analysis", NULL)                    \
     S(track_event_counter_missing_value, false, "error", "analysis", NULL)                         \
@@ -193,7 +193,7 @@
       "Descriptions of threads by sequences that had lost packets; left out.")                     \
     S(track_event_invalid_timestamp, false, "error", "analysis", NULL)                             \
     S(track_event_skipped_timestamp_delta_without_valid_state, false, "notice", "analysis",        \
-      "Track events whose time is a difference to one that was lost; left out.")                   \
+      "Track events whose time is a difference to a lost time; left out.")                         \
     S(incremental_state_cleared_missing_sequence_id, false, "error", "analysis", NULL)             \
     S(previous_packet_dropped_missing_sequence_id, false, "error", "analysis", NULL)               \
     S(trace_packet_defaults_missing_sequence_id, false, "error", "analysis", NULL)                 \
@@ -201,14 +201,14 @@
     S(interned_data_skipped_incremental_state_invalid, false, "notice", "analysis",                \
       "Interned data of sequences that had lost packets; left out.")                               \
     S(interned_data_tokenizer_errors, false, "info", "analysis",                                   \
-      "Interned data without number, or that packets refer to and the trace does not have.")       \
+      "Interned data without a number, or missing data that packets refer to.")                    \
     S(thread_descriptor_missing_sequence_id, false, "error", "analysis", NULL)                     \
     S(track_event_missing_sequence_id, false, "error", "analysis", NULL)                           \
     S(track_event_state_missing_track_uuid, false, "error", "analysis", NULL)                      \
     S(track_event_track_hierarchy_loop, false, "error", "analysis", NULL)                          \
     S(track_event_track_hierarchy_too_deep, false, "error", "analysis", NULL)                      \
     S(unknown_extension_fields, false, "error", "trace",                                           \
-      "Typed fields of track events that nothing describes.")                                      \
+      "Typed fields of track events without a description.")                                       \
     S(mmsql_extension_descriptors_damaged, false, "error", "analysis",                             \
       "Descriptions of typed fields that cannot be read in full.")                                 \
     S(mmsql_legacy_events_skipped, false, "info", "analysis",                                      \
@@ -278,8 +278,7 @@
     S(filter_output_bytes, false, "info", "trace", NULL)                                           \
     S(filter_time_taken_ns, false, "info", "trace", NULL)                                          \
     S(power_rail_empty_packet, false, "error", "analysis", NULL)                                   \
-    S(power_rail_unknown_index, false, "error", "trace",                                           \
-      "Values of rails that nothing describes.")                                                   \
+    S(power_rail_unknown_index, false, "error", "trace", "Values of rails without a description.") \
     S(energy_breakdown_missing_values, false, "error", "analysis", NULL)                           \
     S(energy_descriptor_invalid, false, "error", "analysis", NULL)                                 \
     S(energy_uid_breakdown_missing_values, false, "error", "analysis", NULL)                       \
@@ -317,11 +316,11 @@
     S(config_write_into_file_discard, true, "data_loss", "trace",                                  \
       "The recording was written into a file, and from a DISCARD buffer.")                         \
     S(config_write_into_file_no_flush, false, "error", "trace",                                    \
-      "The recording was written into a file, and nothing says that its sources were flushed.")    \
+      "The recording was written into a file, and the config asks for no flush of the sources.")   \
     S(long_trace_mode_bytes_overwritten, true, "data_loss", "trace",                               \
       "Bytes that the buffer overwrote before they were written into the file.")                   \
     S(v8_isolate_has_no_code_range, false, "error", "analysis",                                    \
-      "Instances of V8 that do not tell where their code is; it is left out.")                     \
+      "Instances of V8 without the range of their code; the code is left out.")                    \
     S(v8_no_defaults, false, "data_loss", "analysis", "Code of unknown threads; left out.")        \
     S(v8_no_code_range, false, "error", "analysis",                                                \
       "Code outside of the range of its instance; left out.")                                      \
@@ -340,41 +339,41 @@
     S(mmsql_chrome_events_left_out, false, "data_loss", "analysis",                                \
       "Events of Chrome in a form that is no longer written; left out.")                           \
     S(mmsql_packets_left_out, true, "notice", "analysis",                                          \
-      "Packets of a kind that is not converted; by field of TracePacket, 10000 for all from "      \
-      "there on.")                                                                                 \
+      "Packets of a kind that is not converted; by field of TracePacket, 10000 for all fields "    \
+      "from 10000.")                                                                               \
     S(mmsql_packets_damaged, false, "error", "analysis", "Packets that cannot be read in full.")   \
     S(mmsql_compressed_damaged, false, "error", "analysis",                                        \
       "Compressed packets that cannot be inflated to their end.")                                  \
     S(mmsql_compression_unknown, false, "error", "analysis",                                       \
       "Packets compressed in a way that this program cannot read.")                                \
     S(mmsql_debug_annotations_cut, false, "data_loss", "analysis",                                 \
-      "Debug annotations with more values or longer keys than are kept; the rest is left out.")    \
+      "Debug annotations with more values or longer keys than mmsql keeps; the rest is left out.") \
     S(mmsql_args_left_out, false, "data_loss", "analysis",                                         \
-      "Rows with more args, deeper args or longer keys than are kept, or with args that cannot "   \
-      "be read; the rest is left out.")                                                            \
+      "Rows with more args, deeper args or longer keys than mmsql keeps, or with args that "       \
+      "cannot be read; the rest is left out.")                                                     \
     S(mmsql_interned_data_withheld, false, "data_loss", "analysis",                                \
-      "Uses of long interned data that were left out, because the trace uses it too often.")       \
+      "Uses of long interned data that were left out, because the trace uses the data too often.") \
     S(mmsql_heap_lost_allocations, true, "data_loss", "trace",                                     \
-      "Sampled allocations that did not fit into the buffer of a heap profile; the samples after " \
-      "them stand for them, too.")                                                                 \
-    S(mmsql_heap_lost_bytes, true, "info", "trace", "Bytes that these stood for.")                 \
+      "Sampled allocations that did not fit into the buffer of a heap profile; later samples "     \
+      "stand for the lost ones, too.")                                                             \
+    S(mmsql_heap_lost_bytes, true, "info", "trace", "Bytes that the lost allocations stood for.")  \
     S(mmsql_heap_lost_frees, true, "data_loss", "trace",                                           \
-      "Frees of samples that did not fit; what they freed counts as alive.")                       \
+      "Frees of samples that did not fit into the buffer; the freed memory counts as alive.")      \
     S(mmsql_heap_uncounted_bytes, true, "data_loss", "trace",                                      \
-      "Of the lost bytes, those that no later sample stands for.")                                 \
+      "Lost bytes that no later sample stands for.")                                               \
     S(mmsql_heap_names_refused, true, "info", "trace",                                             \
       "Processes whose functions have no names, because the recorder may not read their files.")   \
-    S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps lack symbols.")        \
+    S(mmsql_perf_map_incomplete, false, "data_loss", "analysis", "Perf maps that lack symbols.")   \
     S(mmsql_perf_map_unread_bytes, false, "data_loss", "trace",                                    \
       "Bytes at the ends of perf maps that the recorder did not read in time.")                    \
     S(mmsql_perf_map_refused, false, "info", "trace",                                              \
-      "Processes whose files the recorder may not look at, so that they may have a perf map.")     \
+      "Processes whose files the recorder may not read; they may have a perf map.")                \
     S(atom_timestamp_missing, false, "error", "trace", NULL)                                       \
     S(atom_unknown, false, "info", "analysis", NULL)                                               \
     S(generic_task_state_invalid_order, false, "error", "analysis",                                \
       "States of tasks that cannot follow each other.")                                            \
     S(mmsql_machines_many, false, "data_loss", "analysis",                                         \
-      "Packets of further machines, where a trace has too many.")                                  \
+      "Packets of machines beyond the number that mmsql keeps.")                                   \
     S(mmsql_page_residency_base_lost, false, "data_loss", "analysis",                              \
       "Samples of page residency whose runs build upon data that was lost; counts only.")          \
     S(mmsql_stopped_at_offset, true, "data_loss", "analysis",                                      \
@@ -387,7 +386,7 @@
       "The recorder died before the end of the trace, or had no room to write; the rest is "       \
       "missing.")                                                                                  \
     S(json_display_time_unit, false, "info", "trace",                                              \
-      "The JSON has a displayTimeUnit, which says nothing about the times in it.")                 \
+      "The JSON has a displayTimeUnit, which does not change the times of the events.")            \
     S(json_parser_failure, false, "error", "trace",                                                \
       "Events of JSON that lack what their phase needs; left out.")                                \
     S(json_tokenizer_failure, false, "error", "trace",                                             \
@@ -399,7 +398,7 @@
     S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \
       "Fields of a trace as text that mmsql does not know.")                                       \
     S(mmsql_text_wrong_packets, false, "error", "analysis",                                        \
-      "Packets of a trace as text with wrong syntax; left out.")                                   \
+      "Packets with wrong syntax in a trace as text; left out.")                                   \
     S(mmsql_text_wrong_values, false, "error", "analysis",                                         \
       "Values of a trace as text that their fields cannot have; left out.")                        \
     S(mmsql_truncated_at, false, "error", "analysis",                                              \

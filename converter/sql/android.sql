@@ -18,11 +18,11 @@ FROM _android_cpu_per_uid t;
 
 -- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
 --   id: Row of counter at the start of the time.
---   ts: When (ns).
---   dur: How long until the next value (ns).
+--   ts: Time (ns).
+--   dur: Time until the next value (ns).
 --   track_id: Counter, see android_cpu_per_uid_track.
 --   diff_ms: CPU time that was taken (ms).
---   cpu_ratio: The same as a share of one processor.
+--   cpu_ratio: CPU time as a share of one processor.
 CREATE VIEW android_cpu_per_uid_counter AS
 SELECT id, ts, next_ts - ts AS dur, track_id, next_value - value AS diff_ms,
        (next_value - value) * 1e6 / (next_ts - ts) AS cpu_ratio
@@ -40,17 +40,17 @@ SELECT id, ts, utid, prio, tag, msg FROM logs WHERE log_source = 'android_logcat
 
 -- Entries of systemd's journal (module linux.systemd_journald).
 --   id: Row.
---   ts: When (ns).
---   utid: Thread that wrote it.
+--   ts: Time (ns).
+--   utid: Thread that wrote the line.
 --   prio: Priority: 0 emergency, 1 alert, 2 critical, 3 error, 4 warning, 5 notice, 6 info, 7
 --     debug.
 --   tag: Identifier of the program.
 --   msg: Message.
 --   uid: User id of the program.
 --   comm: Name of the thread.
---   systemd_unit: Unit that it belongs to.
+--   systemd_unit: Unit of the line's process.
 --   hostname: Machine.
---   transport: How it came to the journal.
+--   transport: Path of the line into the journal.
 CREATE VIEW linux_systemd_journald_logs AS
 SELECT id, ts, utid, prio, tag, msg,
        (SELECT int_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'uid') AS uid,
@@ -77,10 +77,10 @@ SELECT android_user_id, type FROM _android_user;
 
 -- Network packets that Android's recorder saw (module android.network_packets).
 --   id: Slice, see slice.
---   ts: When (ns).
+--   ts: Time (ns).
 --   dur: Time of a bundle of packets (ns).
 --   track_name: Always NULL.
---   package_name: Package that sent or received it, or its user id.
+--   package_name: Package that sent or received the packet, or the user id.
 --   packet_tcp_flags: TCP flags, a letter each.
 --   packet_tcp_flags_int: The same as a number.
 --   socket_tag: Tag of the socket, in hexadecimal.

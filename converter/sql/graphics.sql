@@ -33,11 +33,11 @@ WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'g
 -- Work that ran on GPUs or was submitted to them, and messages of their drivers.
 --   context_id: Context of the graphics library.
 --   render_target: Handle of the render target.
---   render_target_name: Its name.
+--   render_target_name: Name of the render target.
 --   render_pass: Handle of the render pass.
---   render_pass_name: Its name.
+--   render_pass_name: Name of the render pass.
 --   command_buffer: Handle of the command buffer.
---   command_buffer_name: Its name.
+--   command_buffer_name: Name of the command buffer.
 --   frame_id: Frame; NULL if the event names none.
 --   submission_id: Number of the submission.
 --   hw_queue_id: Queue of the GPU.
@@ -123,7 +123,7 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   upid: Process.
 --   layer_name: Layer.
 --   present_type: Whether the frame was shown on time.
---   on_time_finish: 1 if the process was done with it on time.
+--   on_time_finish: 1 if the process finished the frame on time.
 --   gpu_composition: 1 if the GPU composed the frame.
 --   jank_type: Kind of error, by Android's own judgement.
 --   jank_severity_type: Severity of the error.

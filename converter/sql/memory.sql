@@ -17,14 +17,14 @@ JOIN trace t ON t.id = m.trace_id;
 --   kind: direct reclaim, memcg reclaim, kswapd or compaction.
 --   ts: Begin (ns).
 --   dur: Duration (ns); without an end, until the end of the thread or of its trace.
---   utid: Thread that did it.
+--   utid: Thread that did the work.
 --   upid: Process of the thread.
 --   thread_name: Name of the thread.
 --   process_name: Name of the process.
 --   cause: Cause, if the trace has it.
 --   allocation_order: The allocation wanted 2^allocation_order pages.
 --   gfp_flags: The kernel's flags of that allocation.
---   reclaimed_pages: Pages that it freed (direct and memcg reclaim).
+--   reclaimed_pages: Pages that the episode freed (direct and memcg reclaim).
 --   scanned_pages: Pages that the scanners of compaction passed.
 --   machine_id: Machine.
 --   utc: Begin on the wall clock (UTC, ISO 8601); NULL if the trace has no real time.
@@ -97,10 +97,10 @@ FROM episode e LEFT JOIN thread t ON t.utid = e.utid LEFT JOIN process p ON p.up
 --   upid: Process.
 --   pid: Process id.
 --   process_name: Name of the process, or of the thread if the process is not known.
---   episodes: How often.
---   dur: For how long, in sum (ns).
+--   episodes: Number of episodes.
+--   dur: Total duration (ns).
 --   max_dur: The longest episode (ns).
---   reclaimed_pages: Pages that were freed, in sum.
+--   reclaimed_pages: Total of freed pages.
 CREATE VIEW reclaim_by_process AS
 SELECT CAST(e.kind AS TEXT) AS kind, e.upid, p.pid,
   CAST(coalesce(p.name, e.process_name, e.thread_name) AS TEXT) AS process_name,
@@ -115,7 +115,7 @@ GROUP BY e.kind, coalesce(e.upid, -1 - e.utid);
 --   dur: Until the next reading (ns).
 --   name: Counter.
 --   value: Value at the start.
---   change: By how much it changed; NULL if a counter that only grows went back.
+--   change: Change until the next reading; NULL if a counter that only grows went back.
 --   per_second: The change in a second.
 --   is_level: 1: a level that goes up and down (nr_*); 0: counts events since boot.
 --   machine_id: Machine.
@@ -160,17 +160,17 @@ WINDOW w AS (PARTITION BY c.track_id, t.upid, p.pid, p.name, t.name, t.machine_i
 -- side by side. An episode is a time in which tasks of one machine stalled or somebody reclaimed
 -- there, with gaps of less than 100 ms closed.
 --   ts: Begin (ns).
---   dur: How long (ns).
+--   dur: Duration (ns).
 --   some_stall_ns: Time in which at least one task waited for memory (PSI); NULL if the machine
 --     has no PSI.
 --   full_stall_ns: Time in which all tasks waited for memory (PSI).
---   direct_reclaims: Direct and memcg reclaims that began in it.
---   direct_reclaim_dur: How long they took, in sum (ns).
---   kswapd_dur: How long kswapd was at work (ns).
---   compaction_dur: How long compaction took, in sum (ns).
+--   direct_reclaims: Direct and memcg reclaims that began in the episode.
+--   direct_reclaim_dur: Total duration of these reclaims (ns).
+--   kswapd_dur: Time that kswapd was at work (ns).
+--   compaction_dur: Total duration of compaction (ns).
 --   reclaimed_pages: Pages that direct and memcg reclaims freed.
 --   allocation_stalls: Allocations that had to wait (allocstall_*, from the readings in and
---     around it).
+--     around the episode).
 --   processes: Processes that reclaimed for themselves.
 --   machine_id: Machine.
 --   utc: Begin on the wall clock (UTC, ISO 8601); NULL if the trace has no real time.
@@ -256,7 +256,7 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   file_id: File, see page_residency_file.
 --   path: File.
 --   sample_id: Sample.
---   ts: Start of the look (ns).
+--   ts: Start of the reading (ns).
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
 --   resident_pages: The part of these pages that is in the page cache.
@@ -288,8 +288,8 @@ FROM covered;
 --   pinlist_id: List, see pinlist.
 --   file_id: File, see page_residency_file.
 --   path: File.
---   sample_id: Sample that saw it.
---   ts: When that was (ns).
+--   sample_id: Sample that found the change.
+--   ts: Time of the sample (ns).
 --   start_page: First page.
 --   end_page: Page after the last.
 --   n_pages: Pages.
@@ -308,11 +308,11 @@ WHERE NOT c.came AND c.start_page < p.end_page AND c.end_page > p.start_page;
 --   start_page: First page.
 --   end_page: Page after the last.
 --   n_pages: Pages.
---   resident_ns: How long they were in the page cache (ns).
+--   resident_ns: Time that the pages were in the page cache (ns).
 --   resident_percent: Share of the time that the file was watched.
---   times_resident: Exact samples that show them.
---   times_evicted: How often samples saw them go.
---   times_read_back: How often samples saw them come after they had gone.
+--   times_resident: Number of exact samples that show the pages.
+--   times_evicted: Number of times that the pages left the page cache.
+--   times_read_back: Number of times that the pages came back.
 CREATE VIEW pin_candidate AS
 WITH
 listed AS (SELECT DISTINCT file_id FROM pin_range),
@@ -369,7 +369,7 @@ WHERE p.ns > 0 AND NOT p.pins;
 --   build_id: Build id of the file, in hex.
 --   rel_pc: Address, relative to the mapping.
 --   source_file: Source file, if known.
---   line_number: Line in it.
+--   line_number: Line in the source file.
 CREATE VIEW stack_frame AS
 WITH symbol AS (
   SELECT symbol_set_id, name, source_file, line_number,
@@ -394,9 +394,9 @@ LEFT JOIN mapped m ON m.frame_id = f.id;
 --   process_name: Name of the process.
 --   heap_name: Allocator.
 --   ts: Dump (ns).
---   previous_ts: Dump before it; NULL for the first (ns).
+--   previous_ts: Time of the dump before (ns); NULL for the first dump.
 --   function: Function; frames without a name stand under the name of their mapping.
---   self_bytes: Growth by allocations that this function itself made; negative: it shrank.
+--   self_bytes: Growth by allocations that this function itself made; negative: shrinkage.
 --   growth_bytes: Growth by allocations below this function.
 --   growth_count: The same as a number of allocations.
 --   total_bytes: Memory allocated by the function and below it since the profile began.
@@ -438,12 +438,12 @@ LEFT JOIN process p ON p.upid = g.upid;
 --   upid: Process.
 --   process_name: Name of the process.
 --   function: Function.
---   start: First address of its code.
---   n_frames: Frames in its code.
+--   start: First address of the function's code.
+--   n_frames: Frames in the function's code.
 --   first_ts: First sample (ns).
 --   last_ts: Last sample (ns).
---   allocated_bytes: Allocations whose innermost frame it is (bytes).
---   perf_samples: Samples of perf whose innermost frame it is.
+--   allocated_bytes: Allocations whose innermost frame is the function (bytes).
+--   perf_samples: Samples of perf whose innermost frame is the function.
 CREATE VIEW perf_map_function AS
 WITH
 heap AS (
@@ -522,10 +522,10 @@ JOIN alloc_log_frame f ON f.id = g.frame_id;
 -- Java allocations of logs for each method: its own, and those of the methods that it called.
 --   alloc_log_id: Log, see alloc_log.
 --   method: Method, as the log spells it.
---   self_samples: Samples whose innermost method it is.
---   total_samples: Samples that have it on the stack.
---   self_bytes: Bytes of the sampled objects whose innermost method it is.
---   total_bytes: Bytes of the sampled objects that have it on the stack.
+--   self_samples: Samples whose innermost method is this one.
+--   total_samples: Samples with the method on the stack.
+--   self_bytes: Bytes of the sampled objects whose innermost method is this one.
+--   total_bytes: Bytes of the sampled objects with the method on the stack.
 CREATE VIEW alloc_log_method AS
 WITH once AS (
   SELECT s.id, s.alloc_log_id, f.name, s.n_samples, s.n_samples * r.size_bytes AS bytes,
@@ -567,12 +567,12 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 -- belongs to the dump, too, because dumps have the time of a coarse clock. The count of the
 -- allocator is at most 50 ms away from the dump.
 --   upid: Process.
---   pid: Its number.
---   process_name: Its name.
---   ts: Moment: of a look at its mappings, or, where there was none, of a dump (ns).
+--   pid: Process id.
+--   process_name: Name of the process.
+--   ts: Time of a reading of the process's mappings, or, without a reading, of a dump (ns).
 --   layer: profile, allocator, process, or difference between them.
 --   part: Part of the memory; parts of the process are kinds of mappings.
---   bytes: How much; for a difference, how much more the process has than the layer above.
+--   bytes: Size; for a difference, what the process has more than the layer above.
 --   meaning: Explanation of the part.
 CREATE VIEW memory_account AS
 WITH

@@ -41,7 +41,7 @@ FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id;
 --   path: File.
 --   direction: in or out.
 --   n_pages: Pages.
---   size_bytes: The same in bytes.
+--   size_bytes: Size of the pages (bytes).
 --   start_byte: First byte in the file.
 --   end_byte: Byte after the last.
 CREATE VIEW page_residency_changes AS

@@ -18,7 +18,7 @@ FROM _track WHERE is_counter;
 
 -- Samples of counters with the names of their tracks, by time.
 --   id: Row, see counter.
---   ts: When it was read (ns).
+--   ts: Time of the reading (ns).
 --   track_id: Track, see counter_track.
 --   value: Value, in the track's unit.
 --   arg_set_id: Details, see args.
@@ -102,7 +102,7 @@ SELECT ts, track_id, name, arg_set_id FROM slice WHERE dur = 0;
 --   shared_clean_kb: Shared and unchanged (KiB).
 --   shared_dirty_kb: Shared and changed (KiB).
 --   private_clean_kb: Private and unchanged (KiB).
---   pss_kb: Its share of the resident memory (KiB).
+--   pss_kb: Proportional share of the resident memory (KiB).
 CREATE VIEW process_memory_mappings AS
 SELECT id, upid, ts, path_trimmed AS path, aggregate_count, is_deleted, size_kb,
        rss_kb, anonymous_kb,
@@ -123,12 +123,12 @@ SELECT id, ucpu AS cpu, freq, ucpu FROM _cpu_freq;
 
 -- Every kernel event as it was recorded; its fields are in args, and in the views ftrace_NAME.
 --   id: Row, in order of time.
---   ts: When (ns).
+--   ts: Time (ns).
 --   name: Name of the event.
---   cpu: Processor it happened on.
---   utid: Thread it happened in.
---   arg_set_id: Its fields, see args.
---   common_flags: The kernel's flags of the event, where recorded.
+--   cpu: Processor of the event.
+--   utid: Thread of the event.
+--   arg_set_id: Fields of the event, see args.
+--   common_flags: The kernel's flags of the event, if recorded.
 --   ucpu: Processor, see cpu.id.
 CREATE VIEW ftrace_event AS
 SELECT e.id, e.ts, k.name, e.ucpu & 4095 AS cpu, e.utid, e.id AS arg_set_id, e.common_flags, e.ucpu
@@ -136,18 +136,18 @@ FROM _arg_set e LEFT JOIN _arg_kind k ON k.id = e.kind_id WHERE e.ts IS NOT NULL
 
 -- The older name of ftrace_event.
 --   id: Row, in order of time.
---   ts: When (ns).
+--   ts: Time (ns).
 --   name: Name of the event.
---   cpu: Processor it happened on.
---   utid: Thread it happened in.
---   arg_set_id: Its fields, see args.
---   common_flags: The kernel's flags of the event, where recorded.
+--   cpu: Processor of the event.
+--   utid: Thread of the event.
+--   arg_set_id: Fields of the event, see args.
+--   common_flags: The kernel's flags of the event, if recorded.
 --   ucpu: Processor, see cpu.id.
 CREATE VIEW raw AS
 SELECT id, ts, name, cpu, utid, arg_set_id, common_flags, ucpu FROM ftrace_event;
 
 -- sched_slice with the end of each slice.
---   ts_end: When it ended (ns).
+--   ts_end: End (ns).
 CREATE VIEW sched AS
 SELECT id, ts, dur, cpu, utid, end_state, priority, ucpu, ts + dur AS ts_end FROM sched_slice;
 
@@ -165,7 +165,7 @@ CREATE VIEW perf_session AS
 SELECT id, id AS perf_session_id, cmdline FROM _profiler_session WHERE source = 'linux.perf';
 
 -- Samples that Chrome's profiler streams, of simpleperf, and of the text of perf.
---   process_priority: Priority of its process; 0: usual, or not known.
+--   process_priority: Priority of the process; 0: usual, or not known.
 CREATE VIEW cpu_profile_stack_sample AS
 SELECT id, ts, callsite_id, utid, coalesce(process_priority, 0) AS process_priority
 FROM _profiler_sample WHERE source IN ('chrome', 'simpleperf', 'perf_text');
@@ -218,7 +218,7 @@ AND id IN (SELECT c.track_id FROM _profiler_sample s
 
 -- Counters that were read with samples.
 --   id: Row, see counter.
---   stack_sample_id: Sample it was read with.
+--   stack_sample_id: Sample with which the counter was read.
 --   track_id: Track, see stack_sample_counter_track.
 --   value: Value, in the track's unit.
 CREATE VIEW stack_sample_counter AS
@@ -229,11 +229,11 @@ JOIN counter c ON c.id = p.counter_id WHERE s.callsite_id IS NOT NULL;
 -- Single problems that stats counts, by name.
 --   id: Row.
 --   trace_id: Trace.
---   ts: When (ns), if it is known.
---   byte_offset: Place in the trace, if it is known.
+--   ts: Time (ns), if known.
+--   byte_offset: Place in the trace, if known.
 --   severity: info, notice, data_loss or error.
 --   name: Kind of problem, see stats.
---   arg_set_id: What is known, see args.
+--   arg_set_id: Details, see args.
 CREATE VIEW _trace_import_logs AS
 SELECT l.id, l.trace_id, l.ts, l.byte_offset, s.severity, s.name, l.arg_set_id
 FROM trace_import_logs l JOIN (SELECT DISTINCT key, severity, name FROM stats) s
@@ -241,7 +241,7 @@ ON s.key = l.stat_key;
 
 -- The files that the database is made from, as trace_processor lists them. See input_file.
 --   id: Row, see input_file.
---   parent_id: The archive that the file is in, see input_file.
+--   parent_id: Archive that contains the file, see input_file.
 --   name: Name of the file; archive!name for a file in an archive.
 --   size: Size, inflated (bytes).
 --   trace_type: proto for a trace; else the format in input_file.

@@ -49,7 +49,7 @@
     T(thread_state, "What each thread was doing: running, runnable, sleeping.")                    \
     T(trace_bounds, "First and last moment of the trace's data.")                                  \
     T(_track_event_callstacks, "Call stacks of slices: where the program began or ended a slice.") \
-    T(_track, "All tracks, with what the public track views select by.")                           \
+    T(_track, "All tracks, with the values that the public track views select by.")                \
     ANDROID_TABLE_LIST(T)                                                                          \
     ARGS_TABLE_LIST(T)                                                                             \
     GPU_TABLE_LIST(T)                                                                              \
@@ -61,7 +61,7 @@
 
 #define COLUMNS_clock_snapshot(K, C, G)                                                            \
     K(clock_snapshot, id, "Row.")                                                                  \
-    C(clock_snapshot, ts, INT, "When, in trace time (ns).")                                        \
+    C(clock_snapshot, ts, INT, "Trace time (ns).")                                                 \
     C(clock_snapshot, clock_id, INT, "Number of the clock, as in the trace.")                      \
     C(clock_snapshot, clock_name, TEXT, "Name of the clock, if it is a well-known one.")           \
     C(clock_snapshot, clock_value, INT, "Value of this clock, in its own unit.")                   \
@@ -70,7 +70,7 @@
 
 #define COLUMNS_counter(K, C, G)                                                                   \
     K(counter, id, "Row.")                                                                         \
-    C(counter, ts, INT, "When (ns).")                                                              \
+    C(counter, ts, INT, "Time (ns).")                                                              \
     C(counter, track_id, INT, "Track, see counter_track.")                                         \
     C(counter, value, REAL, "Value, in the track's unit.")                                         \
     C(counter, arg_set_id, INT, "Further values, see args.")
@@ -107,8 +107,8 @@
 
 #define COLUMNS_logs(K, C, G)                                                                      \
     K(logs, id, "Row.")                                                                            \
-    C(logs, ts, INT, "When (ns).")                                                                 \
-    C(logs, utid, INT, "Thread that wrote it.")                                                    \
+    C(logs, ts, INT, "Time (ns).")                                                                 \
+    C(logs, utid, INT, "Thread that wrote the line.")                                              \
     C(logs, prio, INT,                                                                             \
       "Priority; its meaning depends on the source: see android_logs, "                            \
       "linux_systemd_journald_logs.")                                                              \
@@ -120,7 +120,7 @@
 #define COLUMNS_machine(K, C, G)                                                                   \
     K(machine, id, "Unique number of the machine.")                                                \
     C(machine, raw_id, INT, "Number of the machine in the trace.")                                 \
-    C(machine, name, TEXT, "Name that the trace gives it.")                                        \
+    C(machine, name, TEXT, "Name of the machine in the trace.")                                    \
     C(machine, sysname, TEXT, "Operating system.")                                                 \
     C(machine, release, TEXT, "Kernel release.")                                                   \
     C(machine, version, TEXT, "Kernel version.")                                                   \
@@ -149,7 +149,7 @@
     C(process, name, TEXT, "Name.")                                                                \
     C(process, start_ts, INT, "Start (ns), if the trace has it.")                                  \
     C(process, end_ts, INT, "End (ns), if the trace has it.")                                      \
-    C(process, parent_upid, INT, "Process that started it.")                                       \
+    C(process, parent_upid, INT, "Parent process.")                                                \
     C(process, uid, INT, "User id.")                                                               \
     C(process, android_appid, INT, "Android application id, made from uid.")                       \
     C(process, android_user_id, INT, "Android user, made from uid.")                               \
@@ -160,35 +160,36 @@
 #define COLUMNS_sched_slice(K, C, G)                                                               \
     K(sched_slice, id, "Row.")                                                                     \
     C(sched_slice, ts, INT, "When the thread began to run (ns).")                                  \
-    C(sched_slice, dur, INT, "How long it ran (ns); -1: to the end of the trace.")                 \
+    C(sched_slice, dur, INT, "How long the thread ran (ns); -1: to the end of the trace.")         \
     G(sched_slice, cpu, INT, "ucpu & 4095", "Processor.")                                          \
     C(sched_slice, utid, INT, "Thread.")                                                           \
     C(sched_slice, end_state, TEXT,                                                                \
       "State after the slice: R runnable, S sleeping, D blocked, ...")                             \
-    C(sched_slice, priority, INT, "The kernel's priority; 120 is usual, less runs first.")         \
+    C(sched_slice, priority, INT, "The kernel's priority; 120 is usual, lower numbers run first.") \
     C(sched_slice, ucpu, INT, "Processor, see cpu.id.")
 
 #define COLUMNS_slice(K, C, G)                                                                     \
     K(slice, id, "Row.")                                                                           \
-    C(slice, ts, INT, "When it began (ns).")                                                       \
-    C(slice, dur, INT, "How long it took (ns); 0: a moment; -1: it did not end.")                  \
+    C(slice, ts, INT, "Start (ns).")                                                               \
+    C(slice, dur, INT, "Duration (ns); 0: a moment; -1: the slice did not end.")                   \
     C(slice, track_id, INT, "Track.")                                                              \
     C(slice, category, TEXT, "Category.")                                                          \
     C(slice, name, TEXT, "Name.")                                                                  \
     C(slice, depth, INT, "Depth of nesting; 0 is the outermost.")                                  \
     C(slice, parent_id, INT, "Parent slice.")                                                      \
     C(slice, arg_set_id, INT, "Further values, see args.")                                         \
-    C(slice, thread_ts, INT, "CPU time of the thread at its start (ns).")                          \
-    C(slice, thread_dur, INT, "CPU time it took (ns).")                                            \
-    C(slice, thread_instruction_count, INT, "Instructions of the thread at its start.")            \
-    C(slice, thread_instruction_delta, INT, "Instructions it took.")                               \
+    C(slice, thread_ts, INT, "CPU time of the thread at the start of the slice (ns).")             \
+    C(slice, thread_dur, INT, "CPU time of the thread during the slice (ns).")                     \
+    C(slice, thread_instruction_count, INT,                                                        \
+      "Instructions of the thread at the start of the slice.")                                     \
+    C(slice, thread_instruction_delta, INT, "Instructions of the thread during the slice.")        \
     G(slice, cat, TEXT, "category", "The same as category.")                                       \
     G(slice, slice_id, INT, "id", "The same as id.")
 
 #define COLUMNS_state(K, C, G)                                                                     \
     K(state, id, "Row.")                                                                           \
     C(state, ts, INT, "When the state began (ns).")                                                \
-    C(state, dur, INT, "How long it lasted (ns); -1: to the end of the trace.")                    \
+    C(state, dur, INT, "How long the state lasted (ns); -1: to the end of the trace.")             \
     C(state, track_id, INT, "Track, see state_track.")                                             \
     C(state, category, TEXT, "Category.")                                                          \
     C(state, value, TEXT, "Name of the state.")                                                    \
@@ -213,32 +214,32 @@
     C(thread, name, TEXT, "Name.")                                                                 \
     C(thread, start_ts, INT, "Start (ns), if the trace has it.")                                   \
     C(thread, end_ts, INT, "End (ns), if the trace has it.")                                       \
-    C(thread, upid, INT, "Process it belongs to, if known.")                                       \
-    C(thread, is_main_thread, INT, "1 if it is the first thread of its process.")                  \
-    C(thread, is_idle, INT, "1 if it stands for a processor with nothing to do.")                  \
+    C(thread, upid, INT, "Process of the thread, if known.")                                       \
+    C(thread, is_main_thread, INT, "1 if the thread is the first of its process.")                 \
+    C(thread, is_idle, INT, "1 if the thread stands for an idle processor.")                       \
     C(thread, machine_id, INT, "Machine.")                                                         \
     C(thread, arg_set_id, INT, "Further values, see args.")
 
 #define COLUMNS_spurious_sched_wakeup(K, C, G)                                                     \
     K(spurious_sched_wakeup, id, "Row.")                                                           \
-    C(spurious_sched_wakeup, ts, INT, "When (ns).")                                                \
+    C(spurious_sched_wakeup, ts, INT, "Time (ns).")                                                \
     C(spurious_sched_wakeup, thread_state_id, INT, "State that the thread was in.")                \
     C(spurious_sched_wakeup, irq_context, INT, "1 if an interrupt woke the thread.")               \
     C(spurious_sched_wakeup, utid, INT, "Thread.")                                                 \
-    C(spurious_sched_wakeup, waker_utid, INT, "Thread that woke it.")
+    C(spurious_sched_wakeup, waker_utid, INT, "Thread that woke this thread.")
 
 #define COLUMNS_thread_state(K, C, G)                                                              \
     K(thread_state, id, "Row.")                                                                    \
     C(thread_state, ts, INT, "When the state began (ns).")                                         \
-    C(thread_state, dur, INT, "How long it lasted (ns); -1: to the end of the trace.")             \
+    C(thread_state, dur, INT, "How long the state lasted (ns); -1: to the end of the trace.")      \
     G(thread_state, cpu, INT, "ucpu & 4095", "Processor, while running.")                          \
     C(thread_state, utid, INT, "Thread.")                                                          \
     C(thread_state, state, TEXT, "Running, R runnable, S sleeping, D uninterruptible, ...")        \
-    C(thread_state, io_wait, INT, "1 if it waited for a disk.")                                    \
-    C(thread_state, blocked_function, TEXT, "Kernel function it waited in.")                       \
-    C(thread_state, waker_utid, INT, "Thread that woke it.")                                       \
+    C(thread_state, io_wait, INT, "1 if the thread waited for a disk.")                            \
+    C(thread_state, blocked_function, TEXT, "Kernel function that the thread waited in.")          \
+    C(thread_state, waker_utid, INT, "Thread that woke this thread.")                              \
     C(thread_state, waker_id, INT, "State of the waker, see thread_state.id.")                     \
-    C(thread_state, irq_context, INT, "1 if it was woken from an interrupt.")                      \
+    C(thread_state, irq_context, INT, "1 if an interrupt woke the thread.")                        \
     C(thread_state, ucpu, INT, "Processor, see cpu.id.")
 
 #define COLUMNS_trace_bounds(K, C, G)                                                              \
@@ -258,9 +259,9 @@
     C(_track, is_counter, INT, "1 for counters, 0 for slices, NULL for states.")                   \
     C(_track, unit, TEXT, "Unit of the counter's values.")                                         \
     C(_track, description, TEXT, "Description of the track.")                                      \
-    C(_track, upid, INT, "Process it belongs to.")                                                 \
-    C(_track, utid, INT, "Thread it belongs to.")                                                  \
-    C(_track, cpu, INT, "Processor it belongs to.")
+    C(_track, upid, INT, "Process of the track.")                                                  \
+    C(_track, utid, INT, "Thread of the track.")                                                   \
+    C(_track, cpu, INT, "Processor of the track.")
 
 #define COLUMNS__track_event_callstacks(K, C, G)                                                   \
     K(_track_event_callstacks, id, "Row.")                                                         \

@@ -4,9 +4,9 @@
 #pragma once
 
 #define ARGS_TABLE_LIST(T)                                                                         \
-    T(_arg_field, "What the values of a kind of arg set are.")                                     \
-    T(_arg_kind, "Kinds of arg sets: those of a kind have the same fields.")                       \
-    T(_arg_more, "Values of arg sets that have more than fit into a row.")                         \
+    T(_arg_field, "Fields of the kinds of arg sets.")                                              \
+    T(_arg_kind, "Kinds of arg sets; the sets of one kind have the same fields.")                  \
+    T(_arg_more, "Values that do not fit into the row of their arg set.")                          \
     T(_arg_set, "Arg sets, a row each; kernel events are arg sets that have a time.")
 
 // An arg set is a row. Keys are stored once for each kind of set, not in every row. The value_
@@ -17,14 +17,15 @@
 #define COLUMNS__arg_field(K, C, G)                                                                \
     K(_arg_field, id, "Row.")                                                                      \
     C(_arg_field, kind_id, INT, "Kind of set, see _arg_kind.")                                     \
-    C(_arg_field, slot, INT, "Which of the value_ columns holds it, or place in _arg_more.")       \
+    C(_arg_field, slot, INT,                                                                       \
+      "Number of the value_ column that holds the field, or place in _arg_more.")                  \
     C(_arg_field, key, TEXT, "Key.")                                                               \
-    C(_arg_field, flat_key, TEXT, "Key without array indexes, if that is not the key.")            \
+    C(_arg_field, flat_key, TEXT, "Key without array indexes, if different from the key.")         \
     C(_arg_field, type, INT, "Number of the value's type, see args.h.")
 
 #define COLUMNS__arg_kind(K, C, G)                                                                 \
     K(_arg_kind, id, "Kind.")                                                                      \
-    C(_arg_kind, name, TEXT, "Name of the kernel event, if it is one.")
+    C(_arg_kind, name, TEXT, "Name of the kernel event, if the kind is a kernel event.")
 
 #define COLUMNS__arg_more(K, C, G)                                                                 \
     K(_arg_more, id, "Row.")                                                                       \
@@ -35,9 +36,9 @@
 #define COLUMNS__arg_set(K, C, G)                                                                  \
     K(_arg_set, id, "Set.")                                                                        \
     C(_arg_set, kind_id, INT, "Kind of set, see _arg_kind.")                                       \
-    C(_arg_set, ts, INT, "When the kernel event was (ns).")                                        \
+    C(_arg_set, ts, INT, "Time of the kernel event (ns).")                                         \
     C(_arg_set, utid, INT, "Thread that the kernel event happened in.")                            \
-    C(_arg_set, common_flags, INT, "The kernel's flags of the event, where recorded.")             \
+    C(_arg_set, common_flags, INT, "The kernel's flags of the event, if recorded.")                \
     C(_arg_set, ucpu, INT, "Processor of the kernel event, see cpu.id.")                           \
     C(_arg_set, value_0, BLOB, "Value of field 0 of the kind.")                                    \
     C(_arg_set, value_1, BLOB, "Value of field 1 of the kind.")                                    \

@@ -18,7 +18,7 @@
     C(gpu, model, TEXT, "Model.")                                                                  \
     C(gpu, architecture, TEXT, "Architecture.")                                                    \
     C(gpu, uuid, TEXT, "UUID, in hexadecimal.")                                                    \
-    C(gpu, pci_bdf, TEXT, "Where it is on the PCI bus.")                                           \
+    C(gpu, pci_bdf, TEXT, "Address on the PCI bus.")                                               \
     C(gpu, machine_id, INT, "Machine.")                                                            \
     C(gpu, arg_set_id, INT, "Further values, see args.")
 
@@ -26,10 +26,10 @@
     K(gpu_counter_group, id, "Row.")                                                               \
     C(gpu_counter_group, group_id, INT,                                                            \
       "Number of the group: 0 unclassified, 1 system, 2 vertices, 3 fragments, 4 primitives, 5 "   \
-      "memory, 6 compute, 7 ray tracing; others as their name says.")                              \
+      "memory, 6 compute, 7 ray tracing; for others see name.")                                    \
     C(gpu_counter_group, track_id, INT, "Counter, see gpu_counter_track.")                         \
     C(gpu_counter_group, name, TEXT, "Name of the group, if the trace has one.")                   \
-    C(gpu_counter_group, description, TEXT, "Subject.")
+    C(gpu_counter_group, description, TEXT, "Description of the group.")
 
 #define COLUMNS_vulkan_memory_allocations(K, C, G)                                                 \
     K(vulkan_memory_allocations, id, "Row.")                                                       \
@@ -38,7 +38,7 @@
       "Source: DRIVER, DEVICE, GPU_DEVICE_MEMORY, GPU_BUFFER or GPU_IMAGE.")                       \
     C(vulkan_memory_allocations, operation, TEXT,                                                  \
       "CREATE, DESTROY, BIND, DESTROY_BOUND or ANNOTATIONS.")                                      \
-    C(vulkan_memory_allocations, timestamp, INT, "When (ns).")                                     \
+    C(vulkan_memory_allocations, timestamp, INT, "Time (ns).")                                     \
     C(vulkan_memory_allocations, upid, INT, "Process.")                                            \
     C(vulkan_memory_allocations, device, INT, "Handle of the device.")                             \
     C(vulkan_memory_allocations, device_memory, INT, "Handle of the memory.")                      \

@@ -163,7 +163,7 @@ class Memory(Service):
                              target.pid).returncode, 0)
         self.assertNotIn("not known", run(MMSQL, "memory", self.trace).stdout)
         run(MMTRACE, "heap", "-q", "-i", "1", "-o", self.dir / "ended", "--", "sleep", "0.1")
-        self.assertIn("the trace has no look at it",
+        self.assertIn("the trace has no reading of the process's memory",
                       run(MMSQL, "memory", self.dir / "ended").stdout)
         for argv, code, text in ((["--pid", "1", self.trace], 1, "no heap profile that matches"),
                                  (["--pid", "x", self.trace], 2, "not a number"),

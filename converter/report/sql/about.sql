@@ -55,7 +55,7 @@ figure(place, name, value, unit, worse) AS (
   SELECT 4, 'least free memory', least * :page, 'bytes', -1 FROM vmstat
   WHERE name = 'nr_free_pages' UNION ALL
   SELECT 5, kind, n, 'times', 1 FROM work WHERE kind != 'kswapd' UNION ALL
-  SELECT 6, kind || ', time in sum', ns, 'ns', 1 FROM work UNION ALL
+  SELECT 6, kind || ', total time', ns, 'ns', 1 FROM work UNION ALL
   SELECT 7, kind || ', longest', longest, 'ns', 1 FROM work WHERE kind != 'kswapd' UNION ALL
   SELECT 8, 'scanned', sum(n) * :page, 'bytes', 1 FROM vmstat
   WHERE name GLOB 'pgscan_kswapd*' OR name GLOB 'pgscan_direct*' HAVING count(*) UNION ALL

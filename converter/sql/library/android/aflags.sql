@@ -4,7 +4,7 @@
 
 -- Flags that Android's features depend on (module android.aflags).
 CREATE PERFETTO VIEW android_aflags(
-    -- When (ns).
+    -- Time (ns).
     ts TIMESTAMP,
     -- Package.
     package STRING,
@@ -22,7 +22,7 @@ CREATE PERFETTO VIEW android_aflags(
     permission STRING,
     -- The source of the value.
     value_picked_from STRING,
-    -- Where it is kept.
+    -- Place where the flag is stored.
     storage_backend STRING,
     -- Type.
     type STRING

@@ -16,7 +16,7 @@ SELECT CAST(reverse(str_split(reverse(str_split($name, ' ', 1)), ':', 0)) AS INT
 CREATE PERFETTO FUNCTION _pid_to_upid(
   -- Number of the process.
   pid LONG,
-  -- When (ns).
+  -- Time (ns).
   event_ts TIMESTAMP
 )
 RETURNS LONG AS

@@ -89,7 +89,7 @@ CREATE PERFETTO TABLE android_garbage_collection_events(
   gc_id LONG,
   -- Start (ns).
   gc_ts TIMESTAMP,
-  -- How long (ns).
+  -- Duration (ns).
   gc_dur DURATION,
   -- How long the thread ran (ns).
   gc_running_dur DURATION,
@@ -247,7 +247,7 @@ FROM rate;
 CREATE PERFETTO TABLE _android_garbage_collection_stats(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long (ns).
+  -- Duration (ns).
   dur DURATION,
   -- Sizes of the heaps, summed over time (MB * s).
   heap_size_mbs DOUBLE,

@@ -385,7 +385,7 @@ CREATE PERFETTO VIEW android_monitor_contention_chain_thread_state_by_txn(
   thread_state STRING,
   -- How long the thread was in the state (ns).
   thread_state_dur DURATION,
-  -- How often.
+  -- Number of times.
   thread_state_count LONG
 ) AS
 SELECT id, state AS thread_state, sum(dur) AS thread_state_dur, count(dur) AS thread_state_count
@@ -398,9 +398,9 @@ CREATE PERFETTO VIEW android_monitor_contention_chain_blocked_functions_by_txn(
   id LONG,
   -- Function of the kernel that the thread that held the lock waited in.
   blocked_function STRING,
-  -- How long (ns).
+  -- Duration (ns).
   blocked_function_dur DURATION,
-  -- How often.
+  -- Number of times.
   blocked_function_count LONG
 ) AS
 SELECT id, blocked_function, sum(dur) AS blocked_function_dur,

@@ -8,7 +8,7 @@ INCLUDE PERFETTO MODULE std.metasql.unparenthesize;
 CREATE PERFETTO VIEW android_network_packets(
     -- Slice, see slice.
     id ID,
-    -- When (ns).
+    -- Time (ns).
     ts TIMESTAMP,
     -- Time of a bundle of packets (ns).
     dur DURATION,

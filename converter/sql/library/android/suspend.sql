@@ -23,7 +23,7 @@ WHERE is_minimal OR NOT EXISTS (
 CREATE PERFETTO TABLE android_suspend_state(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long (ns).
+  -- Duration (ns).
   dur DURATION,
   -- awake or suspended.
   power_state STRING,

@@ -22,7 +22,7 @@ FROM track t JOIN slice s ON s.track_id = t.id WHERE t.type = 'cpu_irq';
 CREATE PERFETTO VIEW linux_soft_irqs(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long it took (ns).
+  -- Duration (ns).
   dur DURATION,
   -- Name of the kind of work.
   name STRING,
@@ -36,7 +36,7 @@ FROM track t JOIN slice s ON s.track_id = t.id WHERE t.type = 'cpu_softirq';
 CREATE PERFETTO VIEW linux_irqs(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long (ns).
+  -- Duration (ns).
   dur DURATION,
   -- Name.
   name STRING,

@@ -6,9 +6,9 @@
 CREATE PERFETTO VIEW linux_systemd_journald_logs(
     -- Row.
     id ID,
-    -- When (ns).
+    -- Time (ns).
     ts TIMESTAMP,
-    -- Thread that wrote it.
+    -- Thread that wrote the line.
     utid JOINID(thread.id),
     -- Priority: 0 emergency, 1 alert, 2 critical, 3 error, 4 warning, 5 notice, 6 info, 7 debug.
     prio LONG,

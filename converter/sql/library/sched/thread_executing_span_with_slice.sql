@@ -54,7 +54,7 @@ FROM thread_state;
 CREATE PERFETTO VIEW _span_slice_view(
     -- Slice that was innermost.
     slice_id JOINID(slice.id),
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     slice_depth LONG,
     -- Start (ns).
     ts TIMESTAMP,
@@ -92,7 +92,7 @@ CREATE PERFETTO TABLE _span_thread_state_slice(
     io_wait LONG,
     -- Slice that was innermost.
     slice_id JOINID(slice.id),
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     slice_depth LONG
 ) AS
 SELECT row_number() OVER (ORDER BY ts) AS id, ts, dur, ts + dur AS ts_end, utid, thread_state_id,
@@ -135,7 +135,7 @@ CREATE PERFETTO TABLE _critical_path_thread_state_slice(
     io_wait LONG,
     -- Its slice that was innermost.
     slice_id JOINID(slice.id),
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     slice_depth LONG,
     -- Thread that waited.
     root_utid JOINID(thread.id)
@@ -169,7 +169,7 @@ CREATE PERFETTO VIEW _self_view(
     self_cpu LONG,
     -- 1: the thread waited for a device.
     self_io_wait LONG,
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     self_slice_depth LONG
 ) AS
 SELECT id AS self_thread_state_id, slice_id AS self_slice_id, ts, dur, utid AS root_utid,

@@ -22,7 +22,7 @@ RETURNS TABLE(
     dur DURATION,
     -- Thread.
     utid JOINID(thread.id),
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     depth LONG,
     -- Name of the slice.
     name STRING,
@@ -105,7 +105,7 @@ RETURNS TABLE(
     idle LONG,
     -- All states together (ns).
     dur DURATION,
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     depth LONG
 ) AS
 SELECT slice_id, name AS slice_name,

@@ -75,7 +75,7 @@ RETURNS TABLE(
     io_wait BOOL,
     -- Function of the kernel that the thread waited in.
     blocked_function LONG,
-    -- How long (ns).
+    -- Duration (ns).
     dur DURATION
 ) AS
 SELECT t.state, t.io_wait, t.blocked_function, sum(part.dur) AS dur
@@ -103,7 +103,7 @@ RETURNS TABLE(
     cpu LONG,
     -- Function of the kernel that the thread waited in.
     blocked_function LONG,
-    -- How long (ns).
+    -- Duration (ns).
     dur DURATION
 ) AS
 SELECT t.state, t.io_wait, t.cpu, t.blocked_function, sum(part.dur) AS dur
@@ -125,7 +125,7 @@ CREATE PERFETTO FUNCTION sched_time_in_state_for_cpu_in_interval(
 RETURNS TABLE(
     -- State after the thread ran, see sched.
     end_state STRING,
-    -- How long (ns).
+    -- Duration (ns).
     dur LONG
 ) AS
 SELECT s.end_state, sum(part.dur) AS dur

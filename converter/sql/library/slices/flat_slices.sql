@@ -12,9 +12,9 @@ CREATE PERFETTO TABLE _slice_flattened(
     slice_id JOINID(slice.id),
     -- Start (ns).
     ts TIMESTAMP,
-    -- For how long (ns).
+    -- Duration (ns).
     dur DURATION,
-    -- How many slices are around the slice.
+    -- Number of slices around the slice.
     depth LONG,
     -- Name of the slice.
     name STRING,

@@ -21,7 +21,7 @@ RETURNS TABLE(
     category STRING,
     -- Name.
     name STRING,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),
@@ -56,7 +56,7 @@ RETURNS TABLE(
     category STRING,
     -- Name.
     name STRING,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),

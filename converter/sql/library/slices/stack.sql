@@ -47,7 +47,7 @@ CREATE PERFETTO VIEW slice_with_stack_id(
     category STRING,
     -- Name.
     name STRING,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),
@@ -89,7 +89,7 @@ RETURNS TABLE(
     category STRING,
     -- Name.
     name STRING,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),
@@ -129,7 +129,7 @@ RETURNS TABLE(
     category STRING,
     -- Name.
     name STRING,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),

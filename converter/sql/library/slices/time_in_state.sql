@@ -25,7 +25,7 @@ CREATE PERFETTO TABLE thread_slice_time_in_state(
     io_wait BOOL,
     -- Function of the kernel that the thread waited in, if the state is D and the trace knows.
     blocked_function STRING,
-    -- How long (ns).
+    -- Duration (ns).
     dur DURATION
 ) AS
 SELECT s.id, s.name, s.utid, s.thread_name, s.upid, s.process_name, part.state, part.io_wait,

@@ -34,7 +34,7 @@ CREATE PERFETTO VIEW thread_slice(
     upid JOINID(process.id),
     -- Number of the process in the system.
     pid LONG,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),
@@ -73,7 +73,7 @@ CREATE PERFETTO VIEW process_slice(
     upid JOINID(process.id),
     -- Number of the process in the system.
     pid LONG,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),
@@ -117,7 +117,7 @@ CREATE PERFETTO VIEW thread_or_process_slice(
     upid JOINID(process.id),
     -- Number of the process in the system.
     pid LONG,
-    -- How many slices are around this one.
+    -- Number of slices around this one.
     depth LONG,
     -- Slice right around this one.
     parent_id JOINID(slice.id),

@@ -2,17 +2,17 @@
 --
 -- Code that programs made while they ran.
 
--- Code that V8 made while it ran.
+-- Code that V8 made at run time.
 CREATE PERFETTO VIEW _jit_code(
     -- Unique number of the code.
     jit_code_id LONG,
-    -- When it was made (ns).
+    -- When the code was made (ns).
     create_ts TIMESTAMP,
-    -- When other code took its place (ns): it was gone by then; NULL: that was not seen.
+    -- When other code took the address (ns): the latest end of this code; NULL: not seen.
     estimated_delete_ts TIMESTAMP,
-    -- Thread that made it.
+    -- Thread that made the code.
     utid JOINID(thread.id),
-    -- First address, when it was made.
+    -- First address when the code was made.
     start_address LONG,
     -- Size (bytes).
     size LONG,

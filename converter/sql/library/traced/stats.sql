@@ -13,7 +13,7 @@ WHERE d.name = 'traced_buf_clone_done_timestamp_ns' AND b.value != 0
 CREATE PERFETTO TABLE traced_clone_flush_latency(
   -- Buffer: its number in the config, from 0.
   buffer_id LONG,
-  -- How long (ns).
+  -- Duration (ns).
   duration_ns LONG,
   -- Machine that was recorded.
   machine_id JOINID(machine.id),
@@ -27,7 +27,7 @@ WHERE name = 'traced_clone_started_timestamp_ns' ORDER BY machine_id, trace_id, 
 CREATE PERFETTO TABLE traced_trigger_clone_flush_latency(
   -- Buffer: its number in the config, from 0.
   buffer_id LONG,
-  -- How long (ns).
+  -- Duration (ns).
   duration_ns LONG,
   -- Machine that was recorded.
   machine_id JOINID(machine.id),

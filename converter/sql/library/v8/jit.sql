@@ -8,13 +8,13 @@ CREATE PERFETTO VIEW v8_isolate(
     v8_isolate_id LONG,
     -- Process.
     upid JOINID(process.id),
-    -- Number of it in its process.
+    -- Number of the instance in its process.
     internal_isolate_id LONG,
     -- First address of the built-in code.
     embedded_blob_code_start_address LONG,
     -- Size of the built-in code (bytes).
     embedded_blob_code_size LONG,
-    -- First address of the range for its code.
+    -- First address of the range for the instance's code.
     code_range_base_address LONG,
     -- Size of that range (bytes).
     code_range_size LONG,
@@ -34,11 +34,11 @@ CREATE PERFETTO VIEW v8_js_script(
     v8_js_script_id LONG,
     -- Instance, see v8_isolate.
     v8_isolate_id LONG,
-    -- Number within its instance.
+    -- Number within the instance.
     internal_script_id LONG,
     -- NORMAL, EVAL, MODULE, ...
     script_type STRING,
-    -- Name: where it came from.
+    -- Name: the origin of the script.
     name STRING,
     -- Text of the script.
     source STRING
@@ -52,9 +52,9 @@ CREATE PERFETTO VIEW v8_wasm_script(
     v8_wasm_script_id LONG,
     -- Instance, see v8_isolate.
     v8_isolate_id LONG,
-    -- Number within its instance.
+    -- Number within the instance.
     internal_script_id LONG,
-    -- Where it came from.
+    -- Origin of the module.
     url STRING,
     -- The module as it was loaded.
     wire_bytes BYTES,
@@ -72,15 +72,15 @@ CREATE PERFETTO VIEW v8_js_function(
     v8_js_function_id LONG,
     -- Name.
     name STRING,
-    -- Script it is in, see v8_js_script.
+    -- Script of the function, see v8_js_script.
     v8_js_script_id LONG,
-    -- 1 if it stands for the whole script.
+    -- 1 if the function stands for the whole script.
     is_toplevel LONG,
     -- NORMAL_FUNCTION, ARROW_FUNCTION, ...
     kind STRING,
     -- Line in the script, from 1.
     line LONG,
-    -- Column in the script, from 1; on line 1 the offset in bytes where only that is known.
+    -- Column in the script, from 1; the offset in bytes, with line 1, if the column is missing.
     col LONG
 ) AS
 SELECT v8_js_function_id, name, v8_js_script_id, is_toplevel, kind, line, col
@@ -90,11 +90,11 @@ FROM main.v8_js_function;
 CREATE PERFETTO VIEW _v8_js_code(
     -- Row.
     id ID,
-    -- Code, see jit_code; NULL: it is interpreted.
+    -- Code, see jit_code; NULL: the code is interpreted.
     jit_code_id LONG,
     -- Function, see v8_js_function.
     v8_js_function_id LONG,
-    -- How it was made: IGNITION (interpreted), ..., TURBOFAN.
+    -- Compiler: IGNITION (interpreted), ..., TURBOFAN.
     tier STRING,
     -- Code of the interpreter; only of the tier IGNITION.
     bytecode BYTES
@@ -130,9 +130,9 @@ CREATE PERFETTO VIEW _v8_wasm_code(
     v8_wasm_script_id LONG,
     -- Function.
     function_name STRING,
-    -- How it was made: LIFTOFF or TURBOFAN.
+    -- Compiler: LIFTOFF or TURBOFAN.
     tier STRING,
-    -- Where the function begins in the module.
+    -- Offset of the function in the module.
     code_offset_in_module LONG
 ) AS
 SELECT id, jit_code_id, v8_isolate_id, v8_wasm_script_id, function_name, tier, code_offset_in_module

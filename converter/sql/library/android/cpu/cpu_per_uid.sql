@@ -22,7 +22,7 @@ FROM main.android_cpu_per_uid_track;
 CREATE PERFETTO VIEW android_cpu_per_uid_counter(
     -- Row of counter that the time begins with.
     id ID,
-    -- When (ns).
+    -- Time (ns).
     ts TIMESTAMP,
     -- How long until the next value (ns).
     dur DURATION,

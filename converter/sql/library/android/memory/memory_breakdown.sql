@@ -96,7 +96,7 @@ CREATE PERFETTO TABLE android_process_memory_intervals_by_oom_bucket(
   id LONG,
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long (ns).
+  -- Duration (ns).
   dur DURATION,
   -- Name of the process.
   process_name STRING,
