@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "producer/cli/bugreport_traces.h"
 #include "producer/cli/cli.h"
@@ -173,6 +174,10 @@ static int write_report(const struct command_line *line, struct err *err)
 static int report_apart(void *userdata, struct err *err)
 {
     const struct command_line *line = userdata;
+    CLEANUP(path_end_done) struct path_end place = PATH_END_INIT;
+    // The place is found first, because memory may be out when the writer has ended.
+    bool has_place =
+        !str_eq(line->out_path, "-") && path_walk(line->out_path, false, NULL, &place) == 0;
     pid_t parent = getpid(), pid = fork();
     if (pid < 0)
         return err_errno(err, -errno, "no process can be started");
@@ -190,8 +195,8 @@ static int report_apart(void *userdata, struct err *err)
             return err_errno(err, -errno, "waitpid");
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    if (!str_eq(line->out_path, "-"))
-        bugreport_partial_remove(line->out_path, pid);
+    if (has_place)
+        bugreport_partial_remove(&place, pid);
     err_set(err, -ENOMEM, "%s: its writer was ended by signal %d", line->out_path,
             WTERMSIG(status));
     return err_hint(err, -ENOMEM, "free some memory, and try again");

@@ -344,7 +344,8 @@ static void figures_are_what_sqlite_would_find(void **state)
     assert_true(stat_of(handle, "stats", "9"));
     assert_true(stat_of(handle, "_thread", "7 7"));
     assert_int_equal(sqlite3_exec(handle,
-                                  "CREATE TEMP TABLE before AS SELECT * FROM sqlite_stat1;"
+                                  "CREATE TEMP TABLE before AS SELECT tbl, idx, "
+                                  "replace(stat, ' sz=200', '') FROM sqlite_stat1;"
                                   "PRAGMA analysis_limit=0; ANALYZE",
                                   NULL, NULL, NULL),
                      SQLITE_OK);

@@ -172,13 +172,11 @@ static int partial_name(char *to, size_t size, const char *name, pid_t pid)
     return n > 0 && (size_t)n < size ? 0 : -ENAMETOOLONG;
 }
 
-void bugreport_partial_remove(const char *path, pid_t pid)
+void bugreport_partial_remove(const struct path_end *place, pid_t pid)
 {
-    CLEANUP(path_end_done) struct path_end place = PATH_END_INIT;
     char name[PATH_MAX];
-    if (path_walk(path, false, NULL, &place) == 0 &&
-        partial_name(name, sizeof(name), place.name, pid) == 0)
-        unlinkat(place.folder, name, 0);
+    if (partial_name(name, sizeof(name), place->name, pid) == 0)
+        unlinkat(place->folder, name, 0);
 }
 
 static int make_file(struct bugreport *report, const char *path, struct err *err)

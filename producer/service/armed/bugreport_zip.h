@@ -24,9 +24,10 @@
 #define BUGREPORT_TRACES_MAX     ((uint64_t)3 << 30)
 
 struct bugreport;
+struct path_end;
 
-// Removes the incomplete report for `path` that process `pid` has left.
-void bugreport_partial_remove(const char *path, pid_t pid);
+// Removes the incomplete report for `place` that process `pid` has left. Needs no memory.
+void bugreport_partial_remove(const struct path_end *place, pid_t pid);
 
 // Makes a file without a name in TMPDIR or the usual folder. Returns a descriptor (owned by the
 // caller) or a negative errno.
