@@ -284,7 +284,7 @@ static int step(struct walk *walk)
         return r;
     const char *name = walk->end->name;
     int folder = walk->end->folder;
-    if (!walk->is_last) { // O_DIRECTORY: a folder of the automounter is mounted
+    if (!walk->is_last) { // O_DIRECTORY makes the automounter mount the folder
         int next = openat(folder, name, flags | O_DIRECTORY);
         if (next >= 0 || (errno != ENOTDIR && errno != ELOOP))
             return next < 0 ? -errno : folder_enter(walk, next);
@@ -326,9 +326,9 @@ int path_walk_error(const char *path, const struct path_end *end, struct err *er
 
 // -- folders --
 
-// Makes the folder `path`, which is `whole` or above it. The walk holds the folder above. A failure
-// to make a folder above `whole` is not reported, because the automounter may make the folder: the
-// next walk reports a folder that is still missing.
+// Makes the folder `path`, which is `whole` or above it. The walk opens the folder above `path`. A
+// failure to make a folder above `whole` is not reported, because the automounter may make the
+// folder: the next walk reports a folder that is still missing.
 static int one_folder_make(const char *path, mode_t mode, const char *whole, struct err *err)
 {
     CLEANUP(path_end_done) struct path_end end = PATH_END_INIT;

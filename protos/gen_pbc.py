@@ -17,7 +17,7 @@ import tempfile
 
 
 def check_lists(source_root, texts, protos):
-    """If a file has structs, each file that it imports must have structs, too. Otherwise a header
+    """Checks that the imports of each listed file are listed, too. Otherwise a generated header
     includes a header that does not exist."""
     for proto in protos:
         if proto not in texts:

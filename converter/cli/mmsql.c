@@ -35,7 +35,7 @@ int main(int argc, char **argv)
         .verbs = verbs,
         .n_verbs = ELEMENTS(verbs),
     };
-    signal(SIGXFSZ, SIG_IGN); // write() fails instead: files can be removed
+    signal(SIGXFSZ, SIG_IGN); // write() fails instead, and unfinished files are removed
     // No code reads SQLite's count of memory, and counting costs a lock for each allocation.
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int code = program_main(&program, argc, argv);

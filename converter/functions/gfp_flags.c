@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Flags of the kernel's page allocator, as the kernel prints them. Names of several bits come
-// first. The bits changed several times. Flags of kernels before 4.4 are shown with the bits of
-// 4.4.
+// first. The kernel changed the bits several times: one table is for kernels from 4.14 on, the
+// other is for all older kernels, also for those before 4.4, whose bits differ from the table.
 #include "converter/functions/to_ftrace.h"
 
 #include "common/task_state.h"

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Views about memory: the threads that reclaimed and the cost, rates, pressure, pins, heaps.
--- Perfetto does not have these views. docs/views.md has an example of each.
+-- Views about memory: reclaim by threads and processes, rates of the kernel's counters, memory
+-- pressure, pinned files, heaps. Perfetto does not have these views. docs/views.md has an example
+-- of each.
 
 -- First and last moment of each machine's recording. Rows that are open at the end of the machine's
 -- trace end there, whatever other traces are in the database.
@@ -326,7 +327,7 @@ watched AS (
       WHERE b.machine_id = f.machine_id), (SELECT end_ts FROM trace_bounds)) - min(s.ts) AS ns
   FROM page_residency_sample s JOIN page_residency_file f ON f.id = s.file_id
   WHERE s.detail = 'exact' GROUP BY s.file_id),
--- The pages that each run adds.
+-- Each range of pages that changes a sum, and the amounts that the range adds to the sums.
 run AS (
   SELECT r.file_id, r.start_page, r.end_page, r.dur AS ns,
          z.n_exact - a.n_exact + a.is_exact AS shown,

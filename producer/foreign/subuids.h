@@ -24,7 +24,7 @@ struct subuids {
     struct stat of;                 // the file that was read
 };
 
-// Replaces the table by that of `text`. Damaged lines are passed over. Returns 0 or -ENOMEM.
+// Replaces the table by that of `text`. Damaged lines are skipped. Returns 0 or -ENOMEM.
 int subuids_parse(struct subuids *table, struct span text);
 
 // Reads the file if it has changed. If the file is missing, too large or not a regular file, the

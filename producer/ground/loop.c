@@ -319,7 +319,8 @@ static void round_begin(struct loop *loop)
         (void)!write(rounds->wake_fd, &one, sizeof(one));
 }
 
-// A watcher may be set or removed during the round.
+// Makes the number even, whether the watcher was there at the start of the round or was set during
+// the round.
 static void round_end(struct loop *loop)
 {
     if (loop->rounds)
@@ -333,7 +334,8 @@ const struct loop_call *loop_get_call(const struct loop *loop)
 
 int loop_run_once(struct loop *loop, nsec_t timeout)
 {
-    // Setting a timer takes 20 us on some virtual machines. No timer is set if one is due already.
+    // Setting timer_fd takes 20 us on some virtual machines. If a timer is due already, timer_fd is
+    // not set.
     if (earliest_due(loop) <= nsec_now(CLOCK_BOOTTIME)) {
         timeout = 0;
     } else {

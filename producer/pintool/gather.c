@@ -2,8 +2,9 @@
 //
 // A recording may come from another machine, or from before the file was copied. Therefore files
 // are matched by their names first; by device and inode if no name matches; and by the last part of
-// the name if neither matches. The events of the page cache have only device and inode: the
-// recorded pair of the name is used, or the present pair.
+// the name if neither matches. The events of the page cache name a file by device and inode only.
+// These numbers come from the recording, if it has a file that matches, or else from the file as it
+// is now.
 #include "producer/pintool/gather.h"
 
 #include <errno.h>

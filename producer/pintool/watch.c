@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A look that finds the file unchanged costs one cachestat(2) per run of the file, or a single one,
-// and prints nothing. Zips are indexed before the first look, without changing the cache, so that
-// only the effects of other processes are seen.
+// A look that finds the file unchanged prints nothing. If no page or all pages are resident, the
+// look costs one cachestat(2). If there are few runs of resident pages, each run costs one more
+// (see producer/sources/residency/look.h). Zips are indexed before the first look, without changing
+// the cache, so that only the effects of other processes are seen.
 //
 // Files are opened for each look: a watch over a large folder must not use up all descriptors. The
 // folder is searched again for new files, but for no more than a tenth of the time.
@@ -34,7 +35,7 @@ struct watched {
     bool ignored; // not a zip, or no longer one
     bool was_indexed;
     struct zipindex zip;
-    struct coverages entries; // all bytes of each entry, for their places
+    struct coverages entries; // name and place of each entry of the zip
 };
 
 VEC_DEFINE(watched_files, struct watched *);
@@ -340,7 +341,8 @@ static int file_add(struct watch *watch, struct target *target)
     return -ENOMEM;
 }
 
-// Returns the number of the target's identity in the set.
+// Returns the id that the set gives to the target's inode and path, or STRSET_NONE. With `add`,
+// puts them into the set.
 static uint32_t key_of(struct strset *set, const struct target *target, bool add)
 {
     CLEANUP(strbuf_done) struct strbuf key = {0};

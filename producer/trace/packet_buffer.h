@@ -6,12 +6,12 @@
 //
 // A ring drops its oldest packets. Some packets must survive, because later packets refer to them:
 // process names, track descriptors, complete residency lists. Their writer gives them a key and a
-// `packet_retain` rule. When the ring passes over a packet with a rule, the packet moves to a store
-// beside the ring. A reader of the buffer gets the store's packets first. Therefore the packets
-// that explain others outlive a wrap of the ring.
+// `packet_retain` rule. When the ring needs the room of a packet with a rule, the packet moves to a
+// store beside the ring. A reader of the buffer gets the store's packets first. Therefore the
+// packets that explain others outlive a wrap of the ring.
 //
 // A ring may keep its beginning, too (packet_buffer_new_both_ends): then the first and the newest
-// packets stay. Packets that a flood pushes out between them count as lost.
+// packets stay. Packets that are dropped between them count as lost.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ enum packet_buffer_policy {
                            // taken
 };
 
-// The fate of a packet that a ring passes over. Keys belong to the writer; each sequence has its
+// The fate of a packet whose room the ring needs. Keys belong to the writer; each sequence has its
 // own keys.
 enum packet_retain {
     PACKET_PLAIN,          // dropped
@@ -94,9 +94,9 @@ void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events);
 size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most);
 
 // Reserves at least `min` and at most `want` contiguous bytes for one packet; *ret_size is their
-// number. A ring passes over its oldest packets to make room, but at most over a sixteenth of its
-// size for bytes beyond `min`. Returns NULL, and counts the packet, if the packet must be refused.
-// One reservation at a time, ended by commit or cancel.
+// number. A ring drops its oldest packets to make room, but for bytes beyond `min` it frees at most
+// a sixteenth of its size. Returns NULL, and counts the packet, if the packet must be refused. One
+// reservation at a time, ended by commit or cancel.
 uint8_t *packet_buffer_reserve(struct packet_buffer *buffer, size_t min, size_t want,
                                size_t *ret_size);
 void packet_buffer_commit(struct packet_buffer *buffer, size_t size,

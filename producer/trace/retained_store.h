@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packets that a ring has passed over but must keep (packet_buffer.h), under keys, in the order of
+// Packets that have left a ring but must be kept (packet_buffer.h), under keys, in the order of
 // their arrival. At the limit, the oldest packets are dropped first. Only packet_buffer.c uses the
 // store.
 #pragma once

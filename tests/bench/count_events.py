@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count the ftrace events of a trace of any recorder, without code of either project.
+"""Count the ftrace events of a trace of any recorder, without code of mmtrace or Perfetto.
 
-Numbers are Perfetto's: Trace.packet 1, TracePacket.ftrace_events 1, FtraceEventBundle.event 2,
-.lost_events 3 and .compact_sched 4 with its packed timestamps 1 and 7; TracePacket.ftrace_stats 34,
-FtraceStats.phase 1 and .cpu_stats 2, FtraceCpuStats.overrun 3, .commit_overrun 4, .dropped_events 8
-and .read_events 9.
+The numbers of the fields are Perfetto's:
+- Trace.packet 1
+- TracePacket.ftrace_events 1, .ftrace_stats 34
+- FtraceEventBundle.event 2, .lost_events 3, .compact_sched 4 with its packed timestamps 1 and 7
+- FtraceStats.phase 1, .cpu_stats 2
+- FtraceCpuStats.overrun 3, .commit_overrun 4, .dropped_events 8, .read_events 9
 """
 import collections
 
@@ -90,8 +92,8 @@ def varint(data, at):
 
 
 def kernel_counts(path):
-    """(lost, read) events of all processors, as the kernel counted them: at the end of the trace,
-    without those before its start."""
+    """Returns (lost, read): the events of all processors that the kernel counted between the start
+    and the end of the trace."""
     data = path.read_bytes()
     lost = read = 0
     for number, start, end in fields(data, 0, len(data)):

@@ -36,9 +36,9 @@ class Verb:
     """One command. `make(folder)` makes its inputs and returns the argv; `answer(folder, done)`
     returns its answer.
 
-    Answers are compared, so they leave out what differs from run to run. Other files in the folder
-    never change. The files `outputs` exist before the command, too: a command that fails must not
-    change them.
+    Answers are compared, so they leave out what differs from run to run. The files `outputs` exist
+    before the command, too: only a command that succeeds may change them (but see `readable`). No
+    command may change another file in the folder, except below `leaves`.
     """
 
     def __init__(self, name, make, answer, outputs=(), every_stack=False, readable=None,
@@ -48,7 +48,8 @@ class Verb:
         # the executable that has the fault; None: the first one of the command
         self.program = program
         self.leaves = leaves  # folders that belong to the verb
-        # a command that fails may leave a part of the output: raises if the part is damaged
+        # called after a command that failed: raises if the part of the output that the command left
+        # is damaged; None: such a command leaves no part
         self.readable = readable
         # the output has several parts, and may lack some of them before a failure
         self.partial = partial
@@ -141,8 +142,8 @@ class Stage:
         return "error"
 
     def refuse(self, number, n_hashes=0):
-        """Run with request `number` ("37", "37+") for memory refused: (done, requests, refused,
-        stack, hashes)."""
+        """Runs the verb, whose memory request `number` is refused ("37"; "37+": this request and
+        all later ones). Returns (done, requests, refused, stack, hashes)."""
         with open(self.report, "wb") as file:
             file.truncate(REPORT_SIZE + 4 * n_hashes)
         program = self.verb.program or pathlib.Path(self.argv[0]).name

@@ -159,8 +159,8 @@ class Bounds(Case):
                 f"AND ts <= {at * MS} AND ts + dur > {at * MS}"), [(want,)])
 
     def test_an_end_that_a_poll_saw(self):
-        """The end belongs to the process that began. By then, its pid may be free or may belong to
-        another process."""
+        """The end is that of the process that had the pid at last_seen. When a poll reports the
+        end, the pid may be free or may belong to another process."""
         ended = ("packet {{ trusted_packet_sequence_id: 4 timestamp: {0} process_stats {{ ended "
                  "{{ pid: {1} last_seen: {2} }} }} }}\n")
         self.convert(text=TREE + rss(10, 100) + rss(10, 50, 20) + rss(90, 60, 20)
@@ -243,7 +243,7 @@ class Bounds(Case):
         self.assertEqual(rows, [(0, 10, 20), (1, 20, 70)])
 
     def steps(self, sql):
-        """SQLite's work for a question, in its own instructions."""
+        """Returns how many hundred instructions of its virtual machine SQLite runs for a query."""
         with sqlite3.connect(f"file:{self.db}?mode=ro", uri=True) as handle:
             n = 0
 
@@ -290,7 +290,8 @@ def sample(revision, resident, *pairs):
 
 
 class Pins(Case):
-    """A file of 100 pages; 0-9, 20-29 and 40-44 are pinned. Page runs are gap and length."""
+    """A file of 100 pages. 0-9, 20-29, 40-44 and 98-99 are pinned; the pinlist goes on beyond the
+    end of the file. A run of pages is a pair: the gap before the run, and its length."""
 
     def setUp(self):
         super().setUp()

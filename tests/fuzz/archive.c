@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a zip or tar archive, which may be compressed: entries that can be inflated are
-// there, the others are refused with a reason.
+// Reads any bytes as a zip or tar archive, which may be compressed: entries that can be inflated
+// are there, the others are refused with a reason.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as begins and ends of overlapping slices. Three bytes make an event: begin or end, the
-// cookie, and the time since the event before. Each begin of a cookie that is not open becomes a
-// slice. A cookie that begins and ends once has a slice of this length. There are no more tracks
-// than were in use at a time.
+// Reads any bytes as begins and ends of overlapping slices. Three bytes make an event: begin or
+// end, the cookie, and the time since the event before. Each begin of a cookie that is not open
+// becomes a slice. A cookie that begins and ends once has a slice of this length. There are no more
+// tracks than were in use at a time.
 #include <string.h>
 
 #include "common/wire.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a config, text or binary: loaded and checked; a config that passes has a buffer for
+// Loads and checks any bytes as a config, text or binary. A config that passes has a buffer for
 // every data source.
 #include <stdint.h>
 #include <stdlib.h>

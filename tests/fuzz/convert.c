@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a trace.
+// Reads any bytes as a trace.
 #include "tests/fuzz/trace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

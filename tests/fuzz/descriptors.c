@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as descriptions of messages in a trace, and as an event with such messages: two bytes
-// of length, the descriptions, the event. The trace has the descriptions before the event, and once
-// more after the event, without an effect.
+// Reads any bytes as descriptions of messages in a trace, and as an event with such messages: two
+// bytes of length, the descriptions, the event. The trace has the descriptions before the event,
+// and once more after the event, without an effect.
 #include <string.h>
 
 #include "common/wire.h"

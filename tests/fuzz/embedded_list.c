@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a zip with a pinlist inside: the unpacked list has the size and checksum of the
-// directory, and the note about the zip fits the zip.
+// Reads any bytes as a zip with a pinlist inside: the unpacked list has the size and checksum of
+// the directory, and the note about the zip fits the zip.
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the stream of a socket. The bytes arrive in one piece, and in pieces whose sizes the
-// bytes choose: the frames must be equal. The decoder must survive each frame.
+// Reads any bytes as the stream of a socket. The bytes arrive in one piece, and in pieces whose
+// sizes the bytes choose: the frames must be equal. The decoder must survive each frame.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a record of /dev/kmsg: the output is one line, no longer than the input and the time
-// before it.
+// Reads any bytes as a record of /dev/kmsg: the output is one line, no longer than the input and
+// the time before it.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any text as the note beside a pinlist (an empty list, so that its checksum is 0): a note that can
-// be read is written again, and reads equal again.
+// Reads any text as the note beside a pinlist (an empty list, so that its checksum is 0): a note
+// that can be read is written again, and reads equal again.
 #include <stdlib.h>
 
 #include "common/cleanup.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as /proc/PID/maps, line by line and through the reader: both must find the same
+// Reads any bytes as /proc/PID/maps, line by line and through the reader: both must find the same
 // mappings, and paths must stay within their room.
 #include <stdlib.h>
 #include <string.h>

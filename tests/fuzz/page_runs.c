@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as runs of pages. Accepted runs are sorted and disjoint, and come back when they are
-// written and read again, in parts of any size.
+// Reads any bytes as runs of pages. Accepted runs are sorted and disjoint, and come back when they
+// are written and read again, in parts of any size.
 #include <errno.h>
 #include <stdlib.h>
 

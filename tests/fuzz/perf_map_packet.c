@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a recorded perf map and, after the first zero byte, as its runtime's file of times.
-// There are samples at 16 addresses and 8 times; each must get the name that a search through all
-// symbols finds.
+// Reads any bytes as a recorded perf map and, after the first zero byte, as its runtime's file of
+// times. There are samples at 16 addresses and 8 times; each must get the name that a search
+// through all symbols finds.
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the ring of the kernel's perf records. The first byte picks the parts of a sample,
-// the next eight bytes are the position up to which the ring is written.
+// Reads any bytes as the ring of the kernel's perf records. The first byte picks the parts of a
+// sample, the next eight bytes are the position up to which the ring is written.
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the text of perf.
+// Reads any bytes as the text of perf.
 #include "tests/fuzz/foreign.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

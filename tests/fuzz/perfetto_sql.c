@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any text as PerfettoSQL: statements, macros and modules on an empty database. An error has a
-// text. Statements stop after a bounded number of steps, because SQL may run for ever.
+// Reads any text as PerfettoSQL: statements, macros and modules on an empty database. An error has
+// a text. Statements stop after a bounded number of steps, because SQL may run for ever.
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdlib.h>

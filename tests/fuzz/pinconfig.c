@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a pinconfig: it is used in full or not at all, and its selections stay in the entry.
+// Reads any bytes as a pinconfig: it is used in full or not at all, and its selections stay in the
+// entry.
 #include <stdlib.h>
 
 #include "common/cleanup.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a pinconfig.
+// Reads any bytes as a pinconfig.
 #include "tests/fuzz/file_format.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

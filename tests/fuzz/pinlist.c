@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a pinlist: a list that can be read is written byte for byte, and a list made of its
-// ranges is aligned, ascending, apart and within the quota.
+// Reads any bytes as a pinlist: a list that can be read is written byte for byte, and a list made
+// of its ranges is aligned, ascending, apart and within the quota.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a file of /proc, or of a bugreport. The first byte chooses the kind of file.
+// Reads any bytes as a file of /proc, or of a bugreport. The first byte chooses the kind of file.
 #include "common/elements.h"
 #include "tests/fuzz/file_format.h"
 

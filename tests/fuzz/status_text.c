@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the status of a service: no part may control a terminal, or break out of a JSON
-// string.
+// Prints any bytes as the status of a service: no part may control a terminal, or break out of a
+// JSON string.
 #include <stdlib.h>
 #include <string.h>
 

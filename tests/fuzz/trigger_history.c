@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as the file of trigger times: the times that are read are recent and bounded in number.
+// Reads any bytes as the file of trigger times: the times that are read are recent and bounded in
+// number.
 #include <stdlib.h>
 
 #include "producer/service/triggers/trigger_history.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes as a zip: the entries of the index lie in the file, apart, and have names; and the
-// reading is bounded.
+// Reads any bytes as a zip: the entries of the index lie in the file, apart, and have names; and
+// the reading is bounded.
 #include <stdlib.h>
 #include <string.h>
 

@@ -53,8 +53,8 @@ static void everything_try(void)
         tell("write", open(victim, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) >= 0);
 }
 
-// The program does not parse reads of so few bytes: it compares the bytes with the mark of a
-// database.
+// A read of at most this size is not the parser's: the program compares these bytes with the first
+// bytes of a SQLite database.
 #define HEAD_BYTES 16
 
 static void once(size_t size)

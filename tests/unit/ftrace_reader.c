@@ -499,7 +499,7 @@ static void names_of_functions_are_sent_once(void **state)
         parse(f, 0);
     }
     look(f);
-    // The symbol is in the bundle, and once more in case that a ring has passed over the bundle.
+    // The symbol is in the bundle, and once more in case that a ring has dropped the bundle.
     assert_int_equal(f->n_symbols, 2);
     assert_int_equal(f->n_times, 6);
     bundle_clear_state(&f->reader.bundle);

@@ -231,7 +231,7 @@ static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *pac
     lost_events_add(userdata, packet, size);
 }
 
-// To make room for the sums, the ring passes over packets of tasks whose sums are already made.
+// To make room for the sums, the ring drops packets of tasks whose sums are already made.
 static void the_sums_are_the_number_of_lost_events(void **state)
 {
     (void)state;

@@ -642,7 +642,7 @@ static size_t read_numbers(struct packet_buffer *buffer, uint32_t *ret, size_t n
 }
 
 // A flood leaves its beginning and its end, both without a hole. The buffer counts the packets
-// between them, and the events of these packets. A name that the flood passed over stays, too.
+// between them, and the events of these packets. The name among these packets stays, too.
 static void both_ends_are_kept(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Memory runs out at each allocation of pbtext: the result is -ENOMEM or a complete message, never
-// a part. The program is linked with --wrap, so that the test chooses the allocation that fails.
-// The sanitizers notice leaks.
+// Memory runs out at the first allocation of pbtext, in the next run at the second, and so on. Each
+// time, the result is -ENOMEM or a complete message, never a part. The program is linked with
+// --wrap, so that the test chooses the allocation that fails. The sanitizers notice leaks.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

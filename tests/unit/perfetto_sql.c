@@ -355,7 +355,8 @@ static void internal_tables_come_without_a_library_where_one_is_named(void **sta
           "have that table");
 }
 
-// Memory runs out at each allocation: the engine reports this error, or answers in full.
+// Memory runs out at the first allocation, in the next run at the second, and so on. Each time, the
+// engine reports the error or answers in full.
 static void memory_runs_out(void **state)
 {
     struct fixture *f = *state;

@@ -335,7 +335,8 @@ static void kept_results_need_no_stack(void **state)
           "EXPERIMENTAL_MEMOIZE: there is no function text with one LONG argument");
 }
 
-// Memory runs out at each allocation: the engine reports this error, or answers in full.
+// Memory runs out at the first allocation, in the next run at the second, and so on. Each time, the
+// engine reports the error or answers in full.
 static void memory_runs_out(void **state)
 {
     struct fixture *f = *state;

@@ -27,7 +27,8 @@ struct armed_snapshot {
 // Copies the session's buffers now and starts to write them. `trigger` is the trigger of the
 // snapshot. Its name follows folder->stem in the file's name. The folder's limits hold for the
 // snapshots of each trigger separately, so that frequent triggers do not displace rare triggers.
-// The consumer gets the end of the writing with the copy's id, and calls armed_snapshot_written().
+// The service reports the end of the writing to the consumer, with the session id of the copy. The
+// consumer then calls armed_snapshot_written().
 int armed_snapshot_take(struct service *service, const struct service_consumer *consumer,
                         uint64_t session_id, const struct service_trigger_hit *trigger,
                         const struct armed_folder *folder, time_t now, struct armed_snapshot **ret,

@@ -26,7 +26,7 @@ struct config {
     size_t size;
 };
 
-// Loads a config from the bytes `data`. `name` is their name in errors. Returns 0, -EINVAL if the
+// Loads a config from `bytes`. `name` is the name of the bytes in errors. Returns 0, -EINVAL if the
 // bytes are not a config, -E2BIG above CONFIG_SIZE_MAX, or -ENOMEM.
 int config_load(const char *name, const void *bytes, size_t size, enum config_format format,
                 struct config *ret, struct err *err);

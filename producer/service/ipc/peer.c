@@ -11,8 +11,8 @@
 // messages of the service can exceed this limit, up to OUTBOX_MAX. Beyond OUTBOX_MAX, or if the
 // peer takes nothing for `write_timeout`, the peer is disconnected.
 //
-// A peer is freed only at the end of its own callback, because any call of the service may send
-// replies and thereby lose the peer.
+// A peer is freed only at the end of its own callback, because any call of the service may send a
+// reply, and a reply that cannot be sent ends the connection.
 //
 // Timeouts use CLOCK_MONOTONIC, so that a suspend makes no peer late.
 #include "producer/service/ipc/peer.h"

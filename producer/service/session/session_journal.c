@@ -5,9 +5,9 @@
 // service's own packets go into a second list beside the session's. Therefore snapshots, rings and
 // full buffers work as always.
 //
-// The file also has packets that a ring has passed over. The file must not grow without limit, and
-// should finally have the same content as the buffers. Therefore the journal is written again into
-// a second file when the first has become large, and at the end if packets were passed over. The
+// The file also has packets that a ring has dropped since. The file must not grow without limit,
+// and should finally have the same content as the buffers. Therefore the journal is written again
+// into a second file when the first has become large, and at the end if packets were dropped. The
 // first file stays until the second file is complete. While a ring wraps, each of its bytes is
 // therefore written at most twice.
 //

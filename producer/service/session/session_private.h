@@ -68,7 +68,7 @@ struct session_journal {
     struct service_packets packets; // the twin of the session's packets
     bool begun;
     unsigned n_tails;              // completed write-outs
-    uint64_t passed_over;          // packets that the rings had passed over when the file began
+    uint64_t passed_over;          // packets that the rings had dropped when the file began
     bool buffer_replaced;          // since the file began
     nsec_t second_due;             // no second file before this time
     struct trace_file *previous;   // owned: complete until the present file is complete; NULL: none

@@ -47,7 +47,7 @@ static inline bool session_reader_active(const struct session_reader *reader)
 
 // session_reader_peek() sets *ret to the present packet, or returns false at the end of the
 // read-out. The view stays valid until the next write into the session. session_reader_advance()
-// passes over the packet, and must be called before the next write.
+// goes on to the next packet, and must be called before the next write.
 bool session_reader_peek(struct session_reader *reader, struct packet_view *ret);
 void session_reader_advance(struct session_reader *reader);
 

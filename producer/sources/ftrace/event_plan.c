@@ -23,7 +23,8 @@
 #define TAG_EVENT_TIMESTAMP (PB_FtraceEvent_timestamp << 3 | WIRE_VARINT)
 #define TAG_EVENT_PID       (PB_FtraceEvent_pid << 3 | WIRE_VARINT)
 
-// Event, timestamp, pid, and the event's own tag: tags and lengths (of up to three bytes each).
+// Bytes around the fields of an event: tag and length of the FtraceEvent, timestamp and pid with
+// their tags, tag and length of the event's own message. A length takes at most three bytes.
 #define EVENT_OVERHEAD_MAX (1 + 3 + 1 + WIRE_VARINT_MAX + 1 + WIRE_VARINT_MAX + 4 + 3)
 
 #define COMMON_PID_OFFSET 4

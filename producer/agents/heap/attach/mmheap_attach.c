@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmheap-attach PID LIBRARY: loads libmmheap.so into a running process that was not prepared for
-// it. With "detach" as a third argument, and the process's ring as descriptor 3, takes its hooks
-// out. A program of its own cannot delay the recorder, whatever happens to it or to the process,
-// and the recorder does not link libunwind.
+// it. With "detach" as a third argument, and the process's ring as descriptor 3, the program
+// removes the library's hooks instead. The recorder does not do this work itself, so that nothing
+// that happens here or in the process can delay the recorder, and so that the recorder does not
+// link libunwind.
 //
 // One thread is borrowed; the others run on. All threads are tried in turn, again and again, until
 // one is at a point where it may call dlopen(). This takes two seconds at most. If the process
@@ -37,9 +38,9 @@
 #include "producer/heap/heap_owner.h"
 
 #define SEARCH_TIME    (2 * NSEC_PER_SEC)
-#define TRACED_TIME    (3 * NSEC_PER_SEC) // that another process may trace the target
+#define TRACED_TIME    (3 * NSEC_PER_SEC) // wait for another process that traces the target
 #define STOP_TIME      NSEC_PER_SEC
-#define STUCK_MAX      3 // times that a thread may not stop within STOP_TIME
+#define STUCK_MAX      3 // the search ends after this many stops that took longer than STOP_TIME
 #define DETACH_TIME    (500 * NSEC_PER_MSEC)
 #define LEAVE_TIME     (50 * NSEC_PER_MSEC)
 #define CALL_TIME      (2 * NSEC_PER_SEC)
@@ -146,8 +147,8 @@ static int copy_library(struct attach *a, char *ret_path, size_t size, struct er
     return 0;
 }
 
-// dlopen() drops the thread's pending dlerror(). Only a private variable of glibc could keep the
-// error, and its place in the thread's memory is not known for certain.
+// dlopen() drops the thread's pending dlerror(). The error is in a private variable of glibc. This
+// code cannot save the error, because the place of the variable is not known for certain.
 static int load_library(struct attach *a, struct err *err)
 {
     char path[4096];
@@ -222,8 +223,8 @@ static int attach_there(struct attach *a, struct err *err)
     return call_library(a, FUNCTION_ATTACH, (uint64_t)fd, err);
 }
 
-// Returns false if the process has executed another program: the opened memory has ended, and the
-// data of the old program are wrong for the new one.
+// Returns false if the process has executed another program: mem_fd is open on the memory of the
+// old program, which no longer exists, and the data in `target` are wrong for the new program.
 static bool is_same_program(const struct attach *a)
 {
     uint8_t byte;
@@ -255,9 +256,9 @@ static int work(struct attach *a, enum function function, struct err *err)
     return r;
 }
 
-// Stops one thread. Returns 1 if it is at a safe point, 0 if it runs on, or a negative errno. A
-// thread that did not stop in time extends *deadline by this time: other threads, and the same
-// thread a little later, may stop.
+// Stops one thread. Returns 1 if it is at a safe point, 0 if it runs on, or a negative errno. If a
+// thread does not stop in time, the lost time is added to *deadline, because other threads, or the
+// same thread a little later, may stop.
 static int try_thread(struct attach *a, int tid, nsec_t *deadline)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
@@ -357,7 +358,7 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         if (r == 0 && (r = check_program(a, err)) < 0)
             return r;
         if (r == -EPERM) {
-            // Another recorder traces a process for some milliseconds.
+            // Perhaps another recorder traces the process; this takes some milliseconds.
             r = target_check(a->target.pid, err);
             if (r == 0 && is_refused)
                 return no_right(err);
@@ -550,7 +551,7 @@ int main(int argc, char **argv)
     if (!detach &&
         recv(ATTACH_SOCKET_FD, &a.header, sizeof(a.header), 0) != (ssize_t)sizeof(a.header))
         return 2;
-    // The kernel may not return: then the alarm ends this process, and a borrowed thread goes on.
+    // If a system call does not return, the alarm ends this process, and a borrowed thread goes on.
     signal(SIGALRM, SIG_DFL);
     alarm(LIFE_SECONDS);
     int r = attach_to(&a, (int)pid, detach, &err);
