@@ -115,7 +115,7 @@ ALONE = {
 }
 ODD_EVENTS = (
     "ts || name IN ('2020mm_vmscan_kswapd_wake', '2110sched_process_exec', '3020vendor_scan') OR "
-    "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%'")
+    "name LIKE 'mali_mali_PM_MCU%' OR name LIKE 'scm_call%' OR name LIKE '%hyp_e%'")
 # Rows that are not compared: table, and a condition that both sides drop.
 DROPPED = {
     # Differences of each program alone. The peer gives up at a value of unknown form, mmsql keeps
