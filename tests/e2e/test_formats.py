@@ -318,7 +318,7 @@ class ChromeJson(Case):
 
     def test_text_of_the_kernel(self):
         """The lines of ftrace text in the JSON become the rows that they become in a file of their
-        own. All times are on the trace's clock."""
+        own, but for the name of the thread 0. All times are on the trace's clock."""
         text = ("# tracer: nop\n#\n  app-100 (  100) [001] ...1  1.000000: tracing_mark_write: "
                 "B|100|in text\n"
                 " a\\n\"-5 (  100) [001] d..2  1.200000: sched_blocked_reason: pid=5 iowait=1 "
@@ -339,6 +339,8 @@ class ChromeJson(Case):
         alone = [self.query(sql) for sql in tables]
         alone[0].insert(0, (2000000, 500000, "in json"))
         self.assertEqual([len(rows) for rows in alone], [2, 4, 3, 2, 12])
+        self.assertEqual(alone[2][0], (0, "swapper"))
+        alone[2][0] = (0, None)  # in JSON the pid 0 is a process like others
         self.assertEqual(self.json(event, systemTraceEvents=text), "")
         self.assertEqual([self.query(sql) for sql in tables], alone)
         self.assertEqual(
