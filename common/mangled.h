@@ -5,6 +5,7 @@
 #pragma once
 
 // Returns a readable form of `name`, owned by the caller. NULL: `name` is not mangled, is longer
-// than 16 KiB, or has a readable form of more than 64 KiB; or memory ran out; or this program is
-// built without libiberty.
+// than 16 KiB, has a readable form of more than 64 KiB, or has a parameter pack and so many
+// references to earlier parts that it could take long; or memory ran out; or this program is built
+// without libiberty.
 char *mangled_read(const char *name);

@@ -130,7 +130,7 @@ def run(argv, timeout_s=600, env=None, cwd=ROOT, beside=None):
                     stderr=subprocess.STDOUT, env=full_env, cwd=cwd, start_new_session=True,
                     preexec_fn=prepare_idle_child if beside else prepare_child)
                 CHILDREN.add(child)
-                if beside:
+                if beside and argv[0] == "ninja":  # meson ends by itself, and leaves a whole folder
                     beside.child = child
         except OSError as error:
             return 127, f"{argv[0]}: {error.strerror}"
@@ -338,12 +338,14 @@ def python_tests(step, directory, only, options):
             step.fail("scripts/aarch64-root", tail(output))
     results = {}
     beside_tests = Beside(options.builds)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
-            concurrent.futures.ThreadPoolExecutor(max(1, len(beside))) as more:
-        waiting = {f: executor.submit(python_file, f, directory, options.long)
-                   for executor, some in ((more, beside), (pool, together)) for f in some}
-        results.update((f, future.result()) for f, future in waiting.items())
-    beside_tests.end()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, \
+                concurrent.futures.ThreadPoolExecutor(max(1, len(beside))) as more:
+            waiting = {f: executor.submit(python_file, f, directory, options.long)
+                       for executor, some in ((more, beside), (pool, together)) for f in some}
+            results.update((f, future.result()) for f, future in waiting.items())
+    finally:
+        beside_tests.end()
     for file in alone:
         results[file] = python_file(file, directory, options.long)
     for file in files:

@@ -265,7 +265,7 @@ static bool sorts_plainly(const struct grouping *grouping, const struct sql_rope
         const char *operand = (const char *)sqlite3_column_text(program, 5);
         if (!operation || !operand)
             continue;
-        if (strcmp(operation, "SorterOpen") == 0)
+        if (strcmp(operation, "SorterOpen") == 0 || strcmp(operation, "Compare") == 0)
             is_plain = operand[strspn(operand, marks)] == '\0';
         else if (strcmp(operation, "CollSeq") == 0)
             is_plain = strncmp(operand, "BINARY", strlen("BINARY")) == 0;

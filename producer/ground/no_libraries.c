@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A static program loads no library. glibc's own dlopen() in a static program would load a library
-// of another glibc, which may crash. The dlopen() here always fails. Without libraries, names of
-// C++ functions stay as they are, and mmtrace top prints lines.
+// of another glibc, which may crash. The dlopen() here always fails. Without libraries, mmtrace top
+// prints lines.
 #include <dlfcn.h>
 #include <stddef.h>
 

@@ -20,7 +20,9 @@ static const char tables[] =
     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39) "
     "INSERT INTO others SELECT i, 'other ' || i % 4, char(65 + i % 3 + 32 * (i % 2)) FROM n;"
     "CREATE TABLE ordered(a, b); CREATE INDEX by_a ON ordered(a);"
-    "INSERT INTO ordered SELECT k, id FROM rows";
+    "INSERT INTO ordered SELECT k, id FROM rows;"
+    "CREATE TABLE folded(a TEXT COLLATE NOCASE, b); CREATE INDEX folded_by_a ON folded(a);"
+    "INSERT INTO folded VALUES ('x', 1), ('X', 2), ('y', 3)";
 
 static int setup_with_tables(void **state)
 {
@@ -132,6 +134,7 @@ static void other_statements_stay(void **state)
     static const char *const statements[] = {
         "SELECT a, count(*) FROM ordered GROUP BY a",       // comes from the index
         "SELECT a, sum(b) FROM ordered GROUP BY a LIMIT 3", // reads a part of the table
+        "SELECT a, sum(b) FROM folded GROUP BY a",          // the index has another collation
         "SELECT count(*) FROM rows",
         "SELECT DISTINCT k, count(*) FROM rows GROUP BY k",
         "SELECT k, id FROM rows WHERE id < 13 GROUP BY k", // any row of the group

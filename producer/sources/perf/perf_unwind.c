@@ -243,7 +243,6 @@ static void tables_came(void *userdata, int result, const void *answer, size_t s
         u->states[file] = TABLES_UNKNOWN; // now the tables can be asked for
     } else if (!is_hold && result == -ESTALE && code->roots.items[root].number == root_number) {
         code->roots.items[root].number = 0; // the number is an earlier helper's
-        u->states[file] = TABLES_UNKNOWN;   // this helper can be asked for the root, then for them
     } else if (!is_hold && result == 0 && size == sizeof(tables) && fd >= 0) {
         memcpy(&tables, answer, sizeof(tables));
         if (budget_take(&u->tables, code->files.items[file].owner.payer, tables.size, 0, NULL) == 0)
