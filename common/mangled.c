@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/str.h"
+#include "common/text.h"
 
 #define NAME_BYTES_MAX     16384
 #define READABLE_BYTES_MAX ((size_t)64 << 10)
@@ -51,7 +52,7 @@ static bool takes_long(const char *name)
     if (!strstr(name, "Dp") && !strstr(name, "sp"))
         return false;
     for (const char *at = name; (at = strchr(at, 'S')); at++)
-        n += at[1] == '_' || (at[1] >= '0' && at[1] <= '9') || (at[1] >= 'A' && at[1] <= 'Z');
+        n += at[1] == '_' || is_digit(at[1]) || (at[1] >= 'A' && at[1] <= 'Z');
     return n > PACK_REFERENCES;
 }
 
@@ -88,7 +89,6 @@ char *mangled_read(const char *name)
     if (rust_read(&reading, name) && is_whole(&reading))
         return reading.readable.text;
     strbuf_done(&reading.readable);
-    reading.readable = (struct strbuf){0};
     if (cxx_read(&reading, name) && is_whole(&reading))
         return reading.readable.text;
     strbuf_done(&reading.readable);

@@ -41,6 +41,14 @@ static inline bool text_eq(struct text a, struct text b)
     return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);
 }
 
+// Returns the order of two texts: by bytes without sign, and a text before its continuation.
+static inline int text_compare(struct text a, struct text b)
+{
+    size_t size = a.size < b.size ? a.size : b.size;
+    int order = size ? memcmp(a.at, b.at, size) : 0;
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 static inline bool text_starts_with(struct text text, struct text prefix)
 {
     return text.size >= prefix.size && text_eq((struct text){text.at, prefix.size}, prefix);

@@ -156,9 +156,8 @@ static int texts_compare(const struct row_index *index, int64_t a, int64_t b)
     if (a == b || !a || !b)
         return numbers_compare(a != 0, b != 0);
     const struct row_index_text *left = &index->texts[a - 1], *right = &index->texts[b - 1];
-    int order =
-        memcmp(left->bytes, right->bytes, left->size < right->size ? left->size : right->size);
-    return order ? order : left->size - right->size;
+    return text_compare((struct text){left->bytes, left->size},
+                        (struct text){right->bytes, right->size});
 }
 
 // Returns the first key column in which two entries of a group differ, from 1; the number of key

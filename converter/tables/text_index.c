@@ -91,9 +91,8 @@ static int entries_compare(const void *a, const void *b)
 {
     const struct strset_entry *left = *(const struct strset_entry *const *)a;
     const struct strset_entry *right = *(const struct strset_entry *const *)b;
-    int order =
-        memcmp(left->text, right->text, left->size < right->size ? left->size : right->size);
-    return order ? order : (left->size > right->size) - (left->size < right->size);
+    return text_compare((struct text){left->text, left->size},
+                        (struct text){right->text, right->size});
 }
 
 // Returns the entries in the order of their texts. The caller frees the array. Returns NULL if

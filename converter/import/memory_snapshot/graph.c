@@ -37,10 +37,7 @@ static int order(size_t a, size_t b)
 static int raw_node_compare(const void *a, const void *b)
 {
     const struct raw_node *x = a, *y = b;
-    int r =
-        memcmp(x->name.at, y->name.at, x->name.size < y->name.size ? x->name.size : y->name.size);
-    if (r == 0)
-        r = order(x->name.size, y->name.size);
+    int r = text_compare(x->name, y->name);
     return r ? r : order(x->index, y->index);
 }
 
