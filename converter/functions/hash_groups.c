@@ -21,14 +21,15 @@
 
 SQLITE_EXTENSION_INIT3
 
-#define POINTER     "MMSQL_GROUPS"
-#define GROUPS_MAX  ((size_t)256 << 10)
-#define BYTES_MAX   ((size_t)64 << 20) // of keys and aggregates
-#define GROUPS_FREE 4096               // below this number of groups, their share does not matter
-#define SLOTS_FIRST 1024
-#define CORRECTS    3043000 // the first version that adds reals with a correction
-#define EXACT_MAX   ((int64_t)1 << 52)
-#define N_ARGUMENTS 3
+#define POINTER      "MMSQL_GROUPS"
+#define GROUPS_MAX   ((size_t)256 << 10)
+#define BYTES_MAX    ((size_t)64 << 20) // of keys and aggregates
+#define GROUPS_FREE  4096               // below this number of groups, their share does not matter
+#define SLOTS_FIRST  1024
+#define CORRECTS     3043000 // the first version that adds reals with a correction
+#define EXACT_MAX    ((int64_t)1 << 52)
+#define N_ARGUMENTS  3
+#define N_AFFINITIES 3 // of the columns: none, TEXT, NUMERIC
 
 struct sum {
     int64_t n, whole;   // `whole` if all values are integers
@@ -392,6 +393,10 @@ static int groups_connect(sqlite3 *handle, void *userdata, int argc, const char 
     sqlite3_str_appendall(sql, "CREATE TABLE x(");
     for (int i = 0; i < GROUP_COLUMNS_MAX; i++)
         sqlite3_str_appendf(sql, "__g%d, ", i);
+    for (int i = 0; i < GROUP_COLUMNS_MAX; i++)
+        sqlite3_str_appendf(sql, "__t%d TEXT, ", i);
+    for (int i = 0; i < GROUP_COLUMNS_MAX; i++)
+        sqlite3_str_appendf(sql, "__n%d NUMERIC, ", i);
     sqlite3_str_appendall(sql, "form HIDDEN, hashed HIDDEN, sorted HIDDEN)");
     char *text = sqlite3_str_finish(sql);
     int code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
@@ -420,7 +425,7 @@ static int groups_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     unsigned found = 0;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *in = &info->aConstraint[i];
-        int argument = in->iColumn - GROUP_COLUMNS_MAX;
+        int argument = in->iColumn - N_AFFINITIES * GROUP_COLUMNS_MAX;
         if (argument < 0 || argument >= N_ARGUMENTS || in->op != SQLITE_INDEX_CONSTRAINT_EQ)
             continue;
         if (!in->usable)
@@ -569,6 +574,9 @@ static int groups_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
 {
     const struct groups_cursor *cursor = (const struct groups_cursor *)base;
     const struct groups *groups = &cursor->groups;
+    if (column >= N_AFFINITIES * GROUP_COLUMNS_MAX) // an argument of the function
+        return SQLITE_OK;
+    column %= GROUP_COLUMNS_MAX;
     if (cursor->sorted) {
         if (column < sqlite3_column_count(cursor->sorted))
             sqlite3_result_value(context, sqlite3_column_value(cursor->sorted, column));

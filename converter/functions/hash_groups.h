@@ -12,6 +12,9 @@
 //
 //     n count(*)   c count(x)   s sum(x)   t total(x)   a avg(x)   m min(x)   M max(x)
 //
+// The column __g2 has no affinity. __t2 has the same values with the affinity TEXT, and __n2 with
+// NUMERIC: SQLite compares `dur = '5'` by the affinity of a column.
+//
 // SQLite runs the last statement if the groups are too many for a hash table.
 #pragma once
 

@@ -4,7 +4,7 @@
 // instead:
 //
 //     SELECT name, sum(dur) / 1e6 AS ms FROM slice GROUP BY 1 ORDER BY ms
-// ->  SELECT __g0 AS "name", __g1 / 1e6 AS "ms" FROM __mmsql_groups('+:s',
+// ->  SELECT +__g0 AS "name", +__g1 / 1e6 AS "ms" FROM __mmsql_groups('+:s',
 //         'SELECT __mmsql_group(?1, name, dur) FROM slice',
 //         'SELECT name, sum(dur) FROM slice GROUP BY 1') ORDER BY ms
 //
@@ -26,6 +26,15 @@
 #include "converter/perfetto_sql/token.h"
 
 #define TOKENS_MAX 4000
+
+// Where SQLite compares, a column without an affinity differs from an expression without one.
+enum affinity {
+    AFFINITY_EXPRESSION,
+    AFFINITY_BLOB,
+    AFFINITY_TEXT,
+    AFFINITY_NUMERIC,
+    AFFINITY_UNKNOWN, // the key must not be compared
+};
 
 VEC_DEFINE(token_vec, struct sql_token);
 
@@ -52,6 +61,7 @@ struct grouping {
     struct part clauses[N_CLAUSES];
     struct result results[GROUP_COLUMNS_MAX];
     struct part keys[GROUP_COLUMNS_MAX];
+    enum affinity affinities[GROUP_COLUMNS_MAX]; // of the keys
     struct aggregate aggregates[GROUP_COLUMNS_MAX];
     size_t n_results, n_keys, n_aggregates;
     // If ORDER BY has as many terms as GROUP BY, SQLite sorts the groups in the directions of ORDER
@@ -394,6 +404,73 @@ static void directions_read(struct grouping *grouping)
         memset(grouping->directions, '+', grouping->n_keys);
 }
 
+// Returns whether the token is an operator that compares its operands by their affinities.
+static bool is_comparison(const struct grouping *grouping, size_t i)
+{
+    static const char *const operators[] = {"=", "<", ">", "!", "IN", "BETWEEN", "CASE"};
+    if (is_at(grouping, i, "IS"))
+        return !is_at(grouping, i + 1 + is_at(grouping, i + 1, "NOT"), "NULL");
+    return is_in(token_at(grouping, i), operators, ELEMENTS(operators));
+}
+
+// Returns whether the statement compares results or groups.
+static bool compares(const struct grouping *grouping)
+{
+    static const enum clause clauses[] = {RESULTS, HAVING, ORDER};
+    for (size_t n = 0; n < ELEMENTS(clauses); n++)
+        for (size_t i = grouping->clauses[clauses[n]].begin; i < grouping->clauses[clauses[n]].end;
+             i++)
+            if (is_comparison(grouping, i))
+                return true;
+    return false;
+}
+
+// Returns the affinity of a column by the rules of SQLite. `type`: NULL for an expression, whose
+// affinity only SQLite knows.
+static enum affinity affinity_of_type(const char *type)
+{
+    static const struct {
+        const char *pattern;
+        enum affinity affinity;
+    } rules[] = {{"%INT%", AFFINITY_NUMERIC},
+                 {"%CHAR%", AFFINITY_TEXT},
+                 {"%CLOB%", AFFINITY_TEXT},
+                 {"%TEXT%", AFFINITY_TEXT},
+                 {"%BLOB%", AFFINITY_BLOB}};
+    for (size_t i = 0; type && i < ELEMENTS(rules); i++)
+        if (sqlite3_strlike(rules[i].pattern, type, 0) == 0)
+            return rules[i].affinity;
+    return type ? AFFINITY_NUMERIC : AFFINITY_UNKNOWN;
+}
+
+// The value of an expression has no affinity, unless the expression is a CAST or in parentheses.
+static enum affinity affinity_of_expression(const struct grouping *grouping, struct part key)
+{
+    bool may_have = is_at(grouping, key.begin, "CAST") || is_at(grouping, key.begin, "(");
+    return may_have ? AFFINITY_UNKNOWN : AFFINITY_EXPRESSION;
+}
+
+static void affinities_find(struct grouping *grouping)
+{
+    CLEANUP(strbuf_done) struct strbuf sql = {0};
+    sqlite3_stmt *statement = NULL;
+    if (!compares(grouping))
+        return;
+    clause_add(grouping, PREFIX, "", &sql);
+    for (size_t i = 0; i < grouping->n_keys; i++) {
+        strbuf_add_str(&sql, i ? ", " : " SELECT ");
+        part_add(grouping, grouping->keys[i], &sql);
+    }
+    clause_add(grouping, FROM, " FROM ", &sql);
+    if (!sql.failed) // without a statement the types are NULL
+        sqlite3_prepare_v2(grouping->handle, sql.text, -1, &statement, NULL);
+    for (size_t i = 0; i < grouping->n_keys; i++)
+        grouping->affinities[i] = part_is_column(grouping, grouping->keys[i])
+                                      ? affinity_of_type(sqlite3_column_decltype(statement, (int)i))
+                                      : affinity_of_expression(grouping, grouping->keys[i]);
+    sqlite3_finalize(statement);
+}
+
 static bool lists_read(struct grouping *grouping)
 {
     struct part rest = grouping->clauses[RESULTS], element;
@@ -409,6 +486,7 @@ static bool lists_read(struct grouping *grouping)
         grouping->keys[grouping->n_keys++] = element;
     }
     directions_read(grouping);
+    affinities_find(grouping);
     for (size_t i = grouping->clauses[FROM].begin; i < grouping->clauses[FROM].end; i++)
         grouping->joins_by_name |= is_at(grouping, i, "USING") || is_at(grouping, i, "NATURAL");
     return grouping->n_results && grouping->n_keys;
@@ -488,13 +566,39 @@ static enum call aggregate_take(struct grouping *grouping, size_t *at, size_t en
     return CALL_AGGREGATE;
 }
 
-static bool is_alias(const struct grouping *grouping, struct sql_token token)
+// Returns the result with the alias, or NULL.
+static const struct result *alias_find(const struct grouping *grouping, struct sql_token token)
 {
     for (size_t i = 0; i < grouping->n_results; i++)
         if (grouping->results[i].alias &&
             tokens_equal(token_at(grouping, grouping->results[i].alias), token))
-            return true;
-    return false;
+            return &grouping->results[i];
+    return NULL;
+}
+
+static void column_write(size_t column, enum affinity affinity, struct strbuf *out)
+{
+    static const char *const prefixes[] = {
+        [AFFINITY_EXPRESSION] = "+__g", [AFFINITY_BLOB] = "__g",    [AFFINITY_TEXT] = "__t",
+        [AFFINITY_NUMERIC] = "__n",     [AFFINITY_UNKNOWN] = "__g",
+    };
+    strbuf_addf(out, " %s%zu ", prefixes[affinity], column);
+}
+
+static void key_write(const struct grouping *grouping, int key, struct strbuf *out)
+{
+    column_write((size_t)key, grouping->affinities[key], out);
+}
+
+// Returns whether the name at `at` is a key whose affinity is unknown, or the alias of one.
+static bool is_uncertain(const struct grouping *grouping, size_t at, size_t end)
+{
+    struct part column = column_at(grouping, at, end);
+    int key = column.begin < column.end ? key_find(grouping, column) : -1;
+    const struct result *result = alias_find(grouping, token_at(grouping, at));
+    if (key < 0 && result)
+        key = key_find(grouping, result->value);
+    return key >= 0 && grouping->affinities[key] == AFFINITY_UNKNOWN;
 }
 
 // Writes the name or the call at *at, and moves *at to its end. Returns false for any other
@@ -512,7 +616,7 @@ static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool t
     if (column.begin == column.end) {
         enum call call = aggregate_take(grouping, at, end, &result);
         if (call == CALL_AGGREGATE)
-            strbuf_addf(out, " __g%zu ", result);
+            column_write(result, AFFINITY_EXPRESSION, out);
         else if (call == CALL_OTHER && is_in(token, functions, ELEMENTS(functions)))
             strbuf_add(out, token.text, token.size);
         else
@@ -521,9 +625,9 @@ static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool t
     }
     int key = key_find(grouping, column);
     if (key >= 0)
-        strbuf_addf(out, " __g%d ", key);
+        key_write(grouping, key, out);
     else if (takes_aliases && column.end - column.begin == 1 && token.kind == SQL_WORD &&
-             is_alias(grouping, token) && !is_column(grouping, *at))
+             alias_find(grouping, token) && !is_column(grouping, *at))
         strbuf_add(out, token.text, token.size);
     else
         return false;
@@ -538,21 +642,24 @@ static bool expression_write(struct grouping *grouping, struct part part, bool t
 {
     int key = key_find(grouping, part);
     if (key >= 0) {
-        strbuf_addf(out, "__g%d", key);
+        key_write(grouping, key, out);
         return true;
     }
     if (part.begin >= part.end || is_at(grouping, part.begin, "*"))
         return false;
+    bool has_comparison = false, has_uncertain = false;
     for (size_t i = part.begin; i < part.end; i++) {
         struct sql_token token = token_at(grouping, i), before = token_at(grouping, i - 1);
         if (i > part.begin && before.text + before.size < token.text)
             strbuf_add_char(out, ' ');
+        has_comparison |= is_comparison(grouping, i);
+        has_uncertain |= is_name(token) && is_uncertain(grouping, i, part.end);
         if (!is_name(token))
             strbuf_add(out, token.text, token.size);
         else if (!name_write(grouping, &i, part.end, takes_aliases, out))
             return false;
     }
-    return true;
+    return !(has_comparison && has_uncertain);
 }
 
 static bool order_write(struct grouping *grouping, struct strbuf *out)
@@ -568,7 +675,7 @@ static bool order_write(struct grouping *grouping, struct strbuf *out)
         bool is_one = value.end - value.begin == 1;
         struct sql_token token = token_at(grouping, value.begin);
         strbuf_add_str(out, separator);
-        if (is_one && (token.kind == SQL_NUMBER || is_alias(grouping, token)))
+        if (is_one && (token.kind == SQL_NUMBER || alias_find(grouping, token)))
             strbuf_add(out, token.text, token.size);
         else if (!expression_write(grouping, value, true, out))
             return false;

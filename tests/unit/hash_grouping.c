@@ -19,6 +19,10 @@ static const char tables[] =
     "CREATE TABLE others(id INTEGER PRIMARY KEY, name TEXT, fold TEXT COLLATE NOCASE);"
     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 39) "
     "INSERT INTO others SELECT i, 'other ' || i % 4, char(65 + i % 3 + 32 * (i % 2)) FROM n;"
+    "CREATE TABLE typed(i INTEGER, t TEXT, r DECIMAL(5,2), b BLOB, x);"
+    "INSERT INTO typed SELECT id % 7, id % 7, id % 7, CAST(id % 7 AS TEXT), id % 7 FROM rows;"
+    "CREATE VIEW casts AS SELECT CAST(i AS TEXT) AS t, i AS j, id FROM typed JOIN rows ON "
+    "typed.rowid = rows.rowid;"
     "CREATE TABLE ordered(a, b); CREATE INDEX by_a ON ordered(a);"
     "INSERT INTO ordered SELECT k, id FROM rows;"
     "CREATE TABLE folded(a TEXT COLLATE NOCASE, b); CREATE INDEX folded_by_a ON folded(a);"
@@ -111,7 +115,19 @@ static void groups_are_those_of_sqlite(void **state)
         "SELECT name, total FROM (SELECT name, sum(id) AS total FROM rows GROUP BY name) GROUP BY "
         "name, total",
         "SELECT count(*) FROM rows WHERE id < 0 GROUP BY name",
-        "SELECT name FROM rows GROUP BY name HAVING count(*) > 176 OR name = 'name 3'",
+        "SELECT name FROM others GROUP BY name HAVING count(*) > 176 OR name = 'other 3'",
+        "SELECT i = '5', i IS '5', i IN ('5'), i < '5', '5' = i, count(*) FROM typed GROUP BY i",
+        "SELECT t = 5, t BETWEEN 2 AND 4, CASE t WHEN 5 THEN 1 END, max(i) FROM typed GROUP BY t",
+        "SELECT r = '5', b = 5, b = '5', i = t, t != b, b = r, count(*) FROM typed GROUP BY r, b, "
+        "i, t",
+        "SELECT i AS n, t AS s, typeof(i), sum(r) FROM typed GROUP BY i, t HAVING n > '3' AND s = "
+        "max(i) ORDER BY n = '5', s < 6 DESC",
+        "SELECT t = sum(i), t = max(t), i = max(t), i + 0 = '5' FROM typed GROUP BY t, i",
+        "SELECT j = '5', count(*) FROM casts GROUP BY j",
+        "SELECT i + 1 AS n, count(*) FROM typed GROUP BY n HAVING n > '3'",
+        "SELECT x, sum(i = '5'), x || 'a' FROM typed GROUP BY x",
+        "SELECT CAST(i AS TEXT) AS s, count(*) FROM typed GROUP BY s ORDER BY s",
+        "SELECT mixed, mixed || '', count(*) > 5 FROM rows GROUP BY mixed ORDER BY mixed",
         "SELECT name AS \"the \"\"name\"\"\", sum ( id ) FROM rows -- a comment\nGROUP BY name -- "
         "end",
         "SELECT \"name\", count(*) FROM rows GROUP BY \"name\"",
@@ -154,6 +170,9 @@ static void other_statements_stay(void **state)
         "SELECT * FROM (SELECT 1 AS a, 2 AS b FROM rows) GROUP BY a",
         "SELECT k, rowid > 0, count(*) FROM rows GROUP BY k",
         "SELECT k, count(*) FROM rows GROUP BY k LIMIT (SELECT 2)",
+        "SELECT x = '5', count(*) FROM typed GROUP BY x", // may be a column with an affinity
+        "SELECT t = 5, count(*) FROM casts GROUP BY t",
+        "SELECT CAST(i AS TEXT) AS s, count(*) FROM typed GROUP BY s HAVING s = 5",
         "EXPLAIN QUERY PLAN SELECT k, count(*) FROM rows GROUP BY k",
         "SELECT k, count(*), 1 AS a1, 2 AS a2, 3 AS a3, 4 AS a4, 5 AS a5, 6 AS a6, 7 AS a7, 8 AS "
         "a8, 9 AS a9, 10 AS a10, 11 AS a11, 12 AS a12, 13 AS a13, 14 AS a14, 15 AS a15 FROM rows "
