@@ -180,6 +180,15 @@ def blocks(pid, number):
     return bool(mask) and bool(int(mask[0], 16) >> (number - 1) & 1)
 
 
+def locks(pid, path):
+    """Whether the process has locked the file with flock()."""
+    with contextlib.suppress(OSError):
+        return any(os.path.samefile(f"/proc/{pid}/fd/{fd}", path)
+                   and "lock:" in proc_text(pid, f"fdinfo/{fd}")
+                   for fd in os.listdir(f"/proc/{pid}/fd"))
+    return False
+
+
 def wait_for_taken(pid, number):
     """Waits until a blocked signal of the process is no longer pending: its loop has taken the
     signal."""

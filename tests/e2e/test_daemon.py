@@ -286,7 +286,7 @@ class Folder(unittest.TestCase):
 
     def test_second_daemon_is_refused(self):
         with running(self.root, "--kmem-events", "none") as daemon:
-            daemon.wait(lambda: (self.root / "run" / "daemon.lock").exists())
+            daemon.wait(lambda: states.locks(daemon.pid, self.root / "run" / "daemon.lock"))
             done = lib.run(lib.MMTRACE, "daemon", "--no-ipc", "--armed", "none", "--run-dir",
                            self.root / "run",
                            "--state-dir", self.root / "other")
