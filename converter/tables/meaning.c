@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Invariant: the list below has every column with an id. A unit test checks the list.
+// Invariant: the list below has every column whose name could be that of an id. A unit test checks
+// the list. A number that the kernel or the trace chose is PLAIN.
 #include "converter/tables/meaning.h"
 
 #include "common/elements.h"
@@ -38,8 +39,15 @@ static const struct column_meaning meanings[] = {
     OWN(clock_snapshot, "clock_id", PLAIN),
     OWN(cpu, "cluster_id", PLAIN),
     OWN(linux_interrupt_mapping, "irq_id", PLAIN),
+    ANY("pid", PLAIN),
+    ANY("tid", PLAIN),
+    ANY("thread_ts", PLAIN),
     OWN(process, "android_appid", PLAIN),
-    OWN(process, "android_user_id", PLAIN),
+    ANY("android_user_id", PLAIN),
+    ANY("build_id", PLAIN),
+    ANY("internal_isolate_id", PLAIN),
+    ANY("internal_script_id", PLAIN),
+    OWN(gpu_counter_group, "group_id", PLAIN),
     OWN(profiler_smaps, "module_timestamp", PLAIN),
     OWN_ROW(_profiler_async_context, "parent_id", _profiler_async_context),
     OWN_ROW(_track, "parent_id", _track),
@@ -124,7 +132,7 @@ static const struct column_meaning meanings[] = {
     OWN_SPACE("track_group_id", _track),
 };
 
-bool column_must_have_meaning(const char *name)
+static bool could_be_id(const char *name)
 {
     return str_ends_with(name, "_id") || str_ends_with(name, "_ts") || str_ends_with(name, "pid") ||
            str_ends_with(name, "tid");
@@ -136,13 +144,29 @@ static bool names_equal(const char *a, const char *b)
     return a[0] == b[0] && str_eq(a, b);
 }
 
-struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column)
+// Returns the row of the list for a column, or NULL.
+static const struct column_meaning *meaning_find(enum table_id table,
+                                                 const struct column_def *column)
 {
     for (size_t i = 0; i < ELEMENTS(meanings); i++)
         if (names_equal(meanings[i].column, column->name) &&
             (!meanings[i].table || str_eq(meanings[i].table, table_defs[table].name)))
             if (!column->key || meanings[i].sense != SENSE_ROW)
-                return meanings[i];
+                return &meanings[i];
+    return NULL;
+}
+
+bool column_lacks_meaning(enum table_id table, const struct column_def *column)
+{
+    return !column->generated && !column->key && could_be_id(column->name) &&
+           !meaning_find(table, column);
+}
+
+struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column)
+{
+    const struct column_meaning *found = meaning_find(table, column);
+    if (found)
+        return *found;
     return (struct column_meaning){.sense = column->key ? SENSE_ID : SENSE_PLAIN};
 }
 

@@ -31,8 +31,8 @@ struct column_meaning {
 // else SENSE_PLAIN.
 struct column_meaning column_meaning_of(enum table_id table, const struct column_def *column);
 
-// Returns true if a column of this name could be an id, so that the list must have it.
-bool column_must_have_meaning(const char *name);
+// Returns true if the column's name could be that of an id, and the list does not have the column.
+bool column_lacks_meaning(enum table_id table, const struct column_def *column);
 
 // Returns the public name of the table to whose rows the numbers of a column refer, or NULL.
 // *ret_key is the column of that table. `def` is the table of the column; NULL: the column belongs

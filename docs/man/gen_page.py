@@ -99,14 +99,30 @@ def message_of(text, field):
     return ".".join(name for at, name in sorted(names.items()) if at < depth)
 
 
+def own_messages(texts):
+    """The messages of mmtrace's sources, which fields of DataSourceConfig lead to."""
+    return {field["type"] for text in texts for field in FIELD.finditer(text)
+            if int(field["number"]) in OWN and field["name"].endswith("_config")}
+
+
+def head_of(proto, text):
+    """The comment at the head of a file."""
+    found = re.search(r"//\n((?:// .*\n)+)syntax", text)
+    if not found:
+        sys.exit(f"{proto}: say in a comment above `syntax`, after the licence and a line `//`, "
+                 "which data source the config is of: the manual page mmtrace-config begins so")
+    return prose(re.sub(r"// ?", "", found[1]))
+
+
 def config(protos):
     """Messages of mmtrace whole, and its fields in others."""
     body = [".Sh DESCRIPTION", "A trace config of mmtrace is Perfetto's TraceConfig, as text or "
             "binary.", "This page has the fields that mmtrace adds.",
             "Perfetto's tools pass over these fields."]
-    for proto in protos:
-        text = proto.read_text()
-        is_own = "mmtrace's own: field" in " ".join(text.split("package ")[0].split())
+    texts = {proto: proto.read_text() for proto in protos}
+    own = own_messages(texts.values())
+    for proto, text in texts.items():
+        is_own = not own.isdisjoint(re.findall(r"^message (\w+) {", text, re.M))
         fields = [field for field in FIELD.finditer(text)
                   if is_own or int(field["number"]) in OWN and "_config" not in field["name"]]
         if not fields:
@@ -114,7 +130,7 @@ def config(protos):
         heading = message_of(text, fields[0])
         body.append(f".Sh {heading.upper()}")
         if is_own:
-            body += prose(re.sub(r"// ?", "", re.search(r"//\n((?:// .*\n)+)syntax", text)[1]))
+            body += head_of(proto, text)
         body.append(".Bl -tag -width 4n")
         for field in fields:
             if message_of(text, field) != heading:
