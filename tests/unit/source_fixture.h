@@ -72,7 +72,10 @@ static inline void fixture_init(struct source_fixture *f, const char *class_name
     assert_int_equal(foreign_helper_new(f->foreign, &f->helper), 0);
     f->env.helper = f->helper;
     f->class = source_class_find(class_name);
-    assert_non_null(f->class);
+    if (!f->class)
+        fail_msg("no source has the name %s: see data_sources in producer/sources/meson.build, and "
+                 ".name of the class",
+                 class_name);
 }
 
 static inline void fixture_done(struct source_fixture *f)
