@@ -352,15 +352,17 @@ class Daemons(Service):
 
 class Daemon(Daemons):
     def test_programs_ask_at_startup(self):
-        """The first recording gets the process, and the second recording reports this. Later on no
-        process is asked again."""
+        """The first recording gets the process. The second recording reports the process, and ends
+        with the exit code of a failure. Later on no process is asked again."""
         first = self.record('process_cmdline: "heap_truth" no_running: true', "first")
         second = self.record('process_cmdline: "heap_truth" no_running: true', "second")
         other = self.record('process_cmdline: "something_else"', "other")
         done = run(TRUTH, "1", "50000", env=self.preloaded())
         self.assertEqual(done.returncode, 0)
-        for recorder in (first, second, other):
+        for recorder in (first, other):
             self.end(recorder)
+        self.assertRegex(self.end(second, 1), "process [0-9]+ is not profiled: it is being "
+                                              "profiled already")
         # A program that waits too long for a busy machine asks once more.
         self.assertEqual(set(self.flags("first")), {(True, False)})
         self.assertEqual(set(self.flags("second")), {(False, True)})

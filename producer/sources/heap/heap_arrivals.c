@@ -85,6 +85,16 @@ bool heap_arrivals_wants(struct heap_source *heap, int32_t pid)
            heap_arrivals_may_profile(heap, pid);
 }
 
+// Notes that another recording has a profile of the process, and reports this once.
+static void note_taken(struct heap_source *heap, int32_t pid, bool is_java)
+{
+    if (heap_clients_note_rejected(heap, pid, is_java))
+        heap_arrivals_tell(heap,
+                           is_java ? "linux.heap: no Java heap of process %d: %s"
+                                   : "linux.heap: process %d is not profiled: %s",
+                           pid, HEAP_TAKEN);
+}
+
 // Ends the profile of the process's former program.
 static void end_former(struct heap_source *heap, int32_t pid, bool is_java)
 {
@@ -133,7 +143,7 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int *fd, bool
     if (!heap_arrivals_wants(heap, pid))
         return false;
     if (taken) {
-        heap_clients_note_rejected(heap, pid, false);
+        note_taken(heap, pid, false);
         return false;
     }
     return heap_arrivals_welcome(heap, pid, *fd, true) == 0;
@@ -162,7 +172,7 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int *fd, bool take
     if (!heap_arrivals_wants(heap, pid) || is_of_another_time(heap, pid))
         return false;
     if (taken) {
-        heap_clients_note_rejected(heap, pid, true);
+        note_taken(heap, pid, true);
         return false;
     }
     int r = heap_clients_take_share(heap, pid, &err, &share);

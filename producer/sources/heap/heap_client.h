@@ -28,6 +28,7 @@ struct client_heap {
 };
 
 // The reason for a process that was found just before the recording ended.
+#define HEAP_TAKEN       "it is being profiled already"
 #define HEAP_ENDED_EARLY "the recording ended before its profile began (record for longer)"
 
 struct heap_client {

@@ -69,21 +69,22 @@ bool heap_clients_have_native(const struct heap_source *heap, int32_t pid)
     return false;
 }
 
-void heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
+bool heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java)
 {
     vec_foreach(&heap->clients, known)
         if ((*known)->rejected && (*known)->pid == pid && (*known)->is_java == is_java)
-            return;
+            return false;
     struct client_share share = {0};
     if (heap_clients_take_share(heap, pid, NULL, &share) < 0)
-        return;
+        return true;
     struct heap_client *client = heap_client_new_rejected(pid, is_java);
     if (client && heap_client_vec_push(&heap->clients, client) == 0) {
         client->share = share;
-        return;
+        return true;
     }
     heap_client_free(client);
     heap_shares_gone(&heap->shares, &share);
+    return true;
 }
 
 // Drops the rejection: the process has a profile after all.

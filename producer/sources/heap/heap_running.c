@@ -168,7 +168,7 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
     if (result == 0 && !is_known_now && heap_arrivals_welcome(heap, pid, fd, false) == 0)
         log_info(heap->env.log, "linux.heap: process %d: woken", pid);
     else if (result == -EBUSY && !is_known_now)
-        attach_failed(heap, pid, result, "it is being profiled already");
+        attach_failed(heap, pid, result, HEAP_TAKEN);
     else if (result == -ESRCH && !is_known_now &&
              !is_being_attached(heap, pid)) // otherwise the attachment reports the end
         attach_failed(heap, pid, result, "it has ended");

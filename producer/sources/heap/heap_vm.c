@@ -14,6 +14,7 @@
 #include "producer/foreign/payer.h"
 #include "producer/heap/vm_process.h"
 #include "producer/sources/heap/heap_attach.h"
+#include "producer/sources/heap/heap_client.h"
 #include "producer/sources/heap/summons.h"
 
 #define COMES_WITHIN (3 * NSEC_PER_SEC) // maximum time between request and connection
@@ -51,7 +52,7 @@ uint64_t heap_vm_payer(const struct heap_vm *vm)
 static void time_passed(void *userdata)
 {
     struct heap_vm *vm = userdata;
-    vm->done(vm->userdata, vm, vm->pid, -EBUSY, NULL, "it is being profiled already");
+    vm->done(vm->userdata, vm, vm->pid, -EBUSY, NULL, HEAP_TAKEN);
 }
 
 static void vm_comes(void *userdata, int fd)
