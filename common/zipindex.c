@@ -223,7 +223,8 @@ static int directory_find(struct reader *reader)
     uint64_t offset = reader->is_zip64 ? u64(end64 + 48) : u32(end + 16);
     reader->n_claimed = reader->is_zip64 ? u64(end64 + 32) : u16(end + 10);
     if (size > at || offset > at - size)
-        return err_set(reader->err, -EBADMSG, "%s: the directory of the zip is not where it says",
+        return err_set(reader->err, -EBADMSG,
+                       "%s: the directory of the zip is not where the end of the zip says",
                        reader->zip_name);
     reader->directory_end = at;
     reader->directory = at - size;
@@ -255,7 +256,8 @@ static int entry_add(struct reader *reader, const struct record *record, uint64_
     if (!entry.name || zipindex_entries_push(&index->entries, entry) < 0)
         return out_of_memory(reader);
     if (index->entries.n > ZIPINDEX_ENTRIES_MAX || index->names.n_bytes > ZIPINDEX_NAMES_MAX)
-        return err_set(reader->err, -EFBIG, "%s: more entries, or longer names, than are handled",
+        return err_set(reader->err, -EFBIG,
+                       "%s: more entries, or longer names, than this program can read",
                        reader->zip_name);
     return 0;
 }

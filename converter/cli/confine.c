@@ -75,6 +75,6 @@ int confine(struct err *err)
     if (r < 0)
         err_errno(err, r, "--confined: cannot give up rights");
     if (r == -EPERM)
-        err_hint(err, r, "as a part of the systemd unit, it needs heap.conf");
+        err_hint(err, r, "as a part of the systemd unit, mmsql needs heap.conf");
     return r;
 }

@@ -165,8 +165,8 @@ static void memory_hint(const struct budget *budget, int r, struct err *err)
         return;
     if (space.rlim_cur != RLIM_INFINITY)
         err_hint(err, r,
-                 "the address space is limited to %llu MiB, ulimit -v; 64 MiB and four times the "
-                 "size of the trace, inflated, are enough for most",
+                 "the address space is limited to %llu MiB, ulimit -v; most traces need at most 64 "
+                 "MiB and four times their inflated size",
                  (unsigned long long)space.rlim_cur >> 20);
     else if (data.rlim_cur == budget->memory_max + BUDGET_MEMORY_OWN)
         err_hint(err, r, "--max-memory, %" PRIu64 " MiB, is reached: give more",

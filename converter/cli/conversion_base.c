@@ -42,7 +42,7 @@ int run_copy_base(struct run *run)
     const char *output = run->conversion->output;
     if (!run->budget.is_room && !budget_fits(&run->budget, file_size(output))) {
         char text[96];
-        err_set(run->err, -EDQUOT, "%s: %s by what it has already", output,
+        err_set(run->err, -EDQUOT, "%s: %s by the size of the old database", output,
                 budget_text(&run->budget, BUDGET_OUTPUT, text, sizeof(text)));
         return err_hint(run->err, -EDQUOT, "give more");
     }

@@ -205,7 +205,7 @@ static int folder_write(struct export *export, const struct name_vec *names)
             return EXIT_FAILED;
         }
         if (!is_file_name(*name)) {
-            say("%s: a table of this name has no file in the folder", *name);
+            say("%s: the name of this table cannot be the name of a file", *name);
             return EXIT_FAILED;
         }
         code = one_write(export, *name, output_file_write_here, path);

@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     int code = program_main(&program, argc, argv);
     if (code == EXIT_DONE && memory_was_refused()) {
-        say("out of memory: what was printed may not be all");
+        say("out of memory: the output may be incomplete");
         return EXIT_FAILED;
     }
     return code;

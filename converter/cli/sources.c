@@ -202,12 +202,13 @@ static char *same_say(sqlite3_stmt *row)
 static char *overlap_say(sqlite3_stmt *row)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    strbuf_addf(&text, "a snapshot of the same session as %s; %.1f s are in both",
+    strbuf_addf(&text, "a snapshot of the same session as %s; both have the same %.1f s",
                 column_text(row, 0), sqlite3_column_double(row, 1));
     if (sqlite3_column_int64(row, 2) > 1)
-        strbuf_addf(&text, ", and other times in %lld more", sqlite3_column_int64(row, 2) - 1);
-    strbuf_add_str(&text, ", and counted in each (trace_machine leads from machine_id to the "
-                          "trace)");
+        strbuf_addf(&text, ", and %lld more have other parts of it",
+                    sqlite3_column_int64(row, 2) - 1);
+    strbuf_add_str(&text, "; rows of these times exist once for each trace (trace_machine leads "
+                          "from machine_id to the trace)");
     return strbuf_steal(&text);
 }
 

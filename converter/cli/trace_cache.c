@@ -131,7 +131,7 @@ static void folder_find(struct trace_cache *cache)
     const char *size = getenv(SIZE_VARIABLE);
     cache->bytes_max = BYTES_DEFAULT;
     if (size && str_parse_size(size, &cache->bytes_max) < 0)
-        say("%s=%s: not a size, as 512m or 2g", SIZE_VARIABLE, size);
+        say("%s=%s: not a size, such as 512m or 2g", SIZE_VARIABLE, size);
     if (!cache->bytes_max)
         return;
     CLEANUP(freep) char *base = base_name();

@@ -46,8 +46,8 @@ static int option_take(const char *verb, const struct verb_option *option, int a
         break;
     case OPTION_SIZE:
         if (str_parse_size(optarg, &size) < 0 || size < (uint64_t)option->value)
-            return usage_error(verb, "%s: not a size of at least %d MiB, as 512m or 2g", optarg,
-                               option->value >> 20);
+            return usage_error(verb, "%s: not a size of at least %d MiB, such as 512m or 2g",
+                               optarg, option->value >> 20);
         *(uint64_t *)at = size;
         break;
     case OPTION_OWN:

@@ -141,7 +141,7 @@ static const char *nodes_sort(struct forest *forest)
         if (parent != NO_NODE && --forest->children[parent] == 0)
             forest->order[n++] = parent;
     }
-    return n == forest->n ? NULL : "forest: nodes are their own parents, by way of others";
+    return n == forest->n ? NULL : "forest: the parents of nodes form a circle";
 }
 
 // Returns NULL, or an error text. *ret_failed is true if memory ran out.

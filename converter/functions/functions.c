@@ -21,8 +21,8 @@ const struct function_doc function_docs[] = {
     {"PERCENTILE(value, p), MEDIAN(value)",
      "aggregate: p% of the values are below the result; PERCENTILE_CONT and _DISC take 0 to 1"},
     {"HASH(value, ...)", "a number made of the values"},
-    {"REVERSE(text), UNHEX(text)", "text backwards; the number of hexadecimal digits"},
-    {"LN(x), EXP(x), SQRT(x)", "logarithm, power of e, square root; NULL where there is none"},
+    {"REVERSE(text), UNHEX(text)", "the text backwards; the value of a text of hexadecimal digits"},
+    {"LN(x), EXP(x), SQRT(x)", "logarithm, power of e, square root; NULL if x has none"},
     {"LAST_NON_NULL(x) OVER (...)", "the last value in the window that is not NULL"},
     {"VALUE_AT_MAX_TS(ts, value)", "the value at the latest time of all rows"},
     {"EXTRACT_METADATA(name)", "a value of the table metadata; also: EXTRACT_METADATA_FOR_MACHINE, "
@@ -42,19 +42,20 @@ const struct function_doc function_docs[] = {
     {"EXPERIMENTAL_PROFILE(stack, type, unit, value, ...)",
      "aggregate: a profile for pprof, a BLOB; equal stacks are added up"},
     {"FOLLOWING_FLOW(id), PRECEDING_FLOW(id), DIRECTLY_CONNECTED_FLOW(id)",
-     "table: flows that lead on from a slice and the slices inside; that lead to the slice and the "
-     "slices around; both, of the slice alone"},
+     "table: flows from a slice and the slices inside it, and on from their targets; flows to a "
+     "slice "
+     "and the slices around it, and back from their origins; flows of the slice alone"},
     {"EXPERIMENTAL_SLICE_LAYOUT('track,...'), EXPERIMENTAL_FLAT_SLICE(start, end)",
      "table: lines to draw the slices of several tracks on; the deepest slice at each time"},
     {"EXPERIMENTAL_ANNOTATED_CALLSTACK(id)",
-     "table: the call sites up from one, with how Android's runtime ran each"},
+     "table: a call site and its callers, and how Android's runtime executed each of them"},
     {"EXPERIMENTAL_FLAMEGRAPH(type, ts, times, upid, upids, focus)",
      "table: a flame graph of a heap profile ('native'), of CPU samples ('perf', times such as "
      "'>=5,<9') or of a heap graph ('graph')"},
     {"PERFETTO_TABLE_INFO('table')", "table: the columns of a table with their types"},
     {"CREATE VIRTUAL TABLE x USING SPAN_JOIN(a PARTITIONED p, b PARTITIONED p)",
-     "the times in which rows of both hold, with the columns of both; also SPAN_LEFT_JOIN and "
-     "SPAN_OUTER_JOIN"},
+     "the times that rows of both tables have in common, with the columns of both; also "
+     "SPAN_LEFT_JOIN and SPAN_OUTER_JOIN"},
     {NULL, NULL},
 };
 

@@ -276,11 +276,12 @@ static void dfs_weight_bounded(sqlite3_context *context, int argc, sqlite3_value
         fits = repeated_read(argv[i], &numbers[i], &sizes[i]);
     if (!fits || sizes[SOURCES] != sizes[TARGETS] || sizes[SOURCES] != sizes[WEIGHTS] ||
         sizes[ROOTS] != sizes[BOUNDS]) {
-        sqlite3_result_error(context,
-                             "bounded walk: sources, targets and weights of the edges, then roots "
-                             "and their bounds are expected, made by RepeatedField, as many "
-                             "targets and weights as sources, as many bounds as roots",
-                             -1);
+        sqlite3_result_error(
+            context,
+            "bounded walk: five lists made by RepeatedField are expected: sources, "
+            "targets and weights of the edges, of one length; roots and their "
+            "bounds, of one length",
+            -1);
         return;
     }
     struct bounded bounded = {.table = value_table_new(ELEMENTS(names), names),

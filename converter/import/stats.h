@@ -95,7 +95,7 @@
       "Packets that build on data that was lost; left out.")                                       \
     S(previous_packet_dropped, false, "data_loss", "trace", "Gaps in sequences of packets.")       \
     S(heapprofd_malformed_packet, true, "error", "trace",                                          \
-      "Totals of a heap that shrank; by upid.")                                                    \
+      "Call sites whose totals are lower than in the dump before; by upid.")                       \
     S(stackprofile_invalid_callstack_id, false, "error", "trace",                                  \
       "Samples whose call chain is not in the trace; left out.")                                   \
     S(heapprofd_buffer_corrupted, true, "error", "trace",                                          \
@@ -116,7 +116,7 @@
       "Heap dumps whose last packet is not in the trace.")                                         \
     S(heapprofd_rejected_concurrent, true, "error", "trace", NULL)                                 \
     S(heapprofd_sampling_interval_adjusted, true, "info", "trace",                                 \
-      "Bytes by which sampling got coarser; by pid.")                                              \
+      "Bytes that were added to the sampling interval; by pid.")                                   \
     S(heapprofd_unwind_samples, true, "info", "trace", NULL)                                       \
     S(heapprofd_unwind_time_us, true, "info", "trace", NULL)                                       \
     S(stackprofile_empty_callstack, false, "error", "trace", NULL)                                 \

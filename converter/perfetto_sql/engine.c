@@ -441,10 +441,11 @@ static int change_check(struct sql_engine *engine, const struct sql_rope *rope)
     sqlite3_finalize(again);
     if (!change.table)
         return 0;
-    int r = engine_fail(engine, -EINVAL, NULL, NULL,
-                        "%s: a table of CREATE PERFETTO TABLE cannot be changed (CREATE OR REPLACE "
-                        "PERFETTO TABLE makes it anew, CREATE TABLE one that can)",
-                        change.table);
+    int r =
+        engine_fail(engine, -EINVAL, NULL, NULL,
+                    "%s: a table of CREATE PERFETTO TABLE cannot be changed (CREATE OR REPLACE "
+                    "PERFETTO TABLE makes it anew, CREATE TABLE makes a table that can be changed)",
+                    change.table);
     free(change.table);
     return r;
 }

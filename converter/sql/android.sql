@@ -16,7 +16,7 @@ SELECT track_id AS id, uid, cluster, total_cpu_millis,
          AS package_name
 FROM _android_cpu_per_uid t;
 
--- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
+-- CPU time that a user took between two values of the counter (module android.cpu.cpu_per_uid).
 --   id: Row of counter at the start of the time.
 --   ts: Time (ns).
 --   dur: Time until the next value (ns).
@@ -82,9 +82,9 @@ SELECT android_user_id, type FROM _android_user;
 --   track_name: Always NULL.
 --   package_name: Package that sent or received the packet, or the user id.
 --   packet_tcp_flags: TCP flags, a letter each.
---   packet_tcp_flags_int: The same as a number.
+--   packet_tcp_flags_int: packet_tcp_flags as a number.
 --   socket_tag: Tag of the socket, in hexadecimal.
---   socket_tag_int: The same as a number.
+--   socket_tag_int: socket_tag as a number.
 CREATE VIEW android_network_packets AS
 SELECT s.id, s.ts, s.dur, s.category AS track_name, s.name AS package_name, n.iface, n.direction,
        n.packet_count,

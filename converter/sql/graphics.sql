@@ -80,7 +80,7 @@ WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
 --   frame_number: Number of the frame.
 --   queue_to_acquire_time: Time from queueing until the GPU finished the frame (ns).
 --   acquire_to_latch_time: Time from then until the frame was taken for display (ns).
---   latch_to_present_time: From then until now (ns).
+--   latch_to_present_time: Time from then until the event of this row (ns).
 CREATE VIEW frame_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
        (SELECT string_value FROM args a
@@ -100,7 +100,7 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_e
 
 -- When frames of processes and of the screen were expected to be made.
 --   display_frame_token: Frame of the screen.
---   surface_frame_token: Frame of the process; NULL: of the screen itself.
+--   surface_frame_token: Frame of the process; NULL: the row is about the screen itself.
 --   upid: Process.
 --   layer_name: Layer.
 CREATE VIEW expected_frame_timeline_slice AS
@@ -119,7 +119,7 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 
 -- When frames of processes and of the screen were made, and what was wrong with them.
 --   display_frame_token: Frame of the screen.
---   surface_frame_token: Frame of the process; NULL: of the screen itself.
+--   surface_frame_token: Frame of the process; NULL: the row is about the screen itself.
 --   upid: Process.
 --   layer_name: Layer.
 --   present_type: Whether the frame was shown on time.
@@ -129,7 +129,7 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   jank_severity_type: Severity of the error.
 --   prediction_type: Whether the expectation was still valid.
 --   jank_tag: Part of the system that was at fault.
---   jank_tag_experimental: The same by newer rules.
+--   jank_tag_experimental: jank_tag by newer rules.
 --   jank_score: Severity, as a number.
 --   latched_unsignaled_count: Layers that were shown before the GPU was done with them.
 --   addressable_unsignaled_latch_count: Layers that could have been shown in this way.

@@ -74,7 +74,7 @@ episode AS (
   SELECT 'compaction', c.ts,
     CASE c.next_name WHEN 'mm_compaction_end' THEN c.next_ts - c.ts END, c.utid,
     CASE WHEN t.name GLOB 'kcompactd*' THEN 'background' WHEN t.name GLOB 'kswapd*' THEN 'kswapd'
-      ELSE 'allocation, or asked for' END,
+      ELSE 'allocation, or request of a user' END,
     NULL, NULL, NULL,
     (SELECT sum(CASE a.key WHEN 'free_pfn' THEN -a.int_value ELSE a.int_value END) FROM args a
       WHERE a.arg_set_id = c.next_args AND a.key IN ('migrate_pfn', 'free_pfn')) -
@@ -227,7 +227,8 @@ SELECT CAST(ts AS INTEGER) AS ts, CAST(dur AS INTEGER) AS dur,
     ORDER BY id LIMIT 1)) / 1e9, 'unixepoch') AS TEXT) AS utc
 FROM episode e;
 
--- Pages that pinlists name, of the files whose residency was watched: merged, in whole pages.
+-- Ranges of pages that the pinlists name in the files whose residency was watched. The ranges are
+-- widened to whole pages. Ranges that overlap or touch are merged.
 --   pinlist_id: List, see pinlist.
 --   file_id: File, see page_residency_file.
 --   path: File.
@@ -261,7 +262,7 @@ FROM numbered GROUP BY pinlist_id, file_id, run;
 --   dur: Until the next sample of the file, or the end of the file or of its trace (ns).
 --   pinned_pages: Pages of the list, as far as the file has them.
 --   resident_pages: The part of these pages that is in the page cache.
---   resident_percent: The same in percent of pinned_pages.
+--   resident_percent: resident_pages in percent of pinned_pages.
 CREATE VIEW pin_coverage AS
 WITH
 sample AS (
@@ -398,9 +399,9 @@ LEFT JOIN mapped m ON m.frame_id = f.id;
 --   previous_ts: Time of the dump before (ns); NULL for the first dump.
 --   function: Function; frames without a name stand under the name of their mapping.
 --   self_bytes: Growth by allocations that this function itself made; negative: shrinkage.
---   growth_bytes: Growth by allocations below this function.
---   growth_count: The same as a number of allocations.
---   total_bytes: Memory allocated by the function and below it since the profile began.
+--   growth_bytes: Growth by allocations of this function and of the functions that it called.
+--   growth_count: growth_bytes as a number of allocations.
+--   total_bytes: Sum of growth_bytes since the profile began.
 CREATE VIEW heap_growth AS
 WITH RECURSIVE
 named AS MATERIALIZED (
@@ -433,7 +434,8 @@ SELECT g.upid, p.name AS process_name, g.heap_name, g.ts,
 FROM growth g JOIN dump d ON d.upid = g.upid AND d.heap_name IS g.heap_name AND d.ts = g.ts
 LEFT JOIN process p ON p.upid = g.upid;
 
--- Functions of perf maps in call chains, with the samples whose innermost frame they are.
+-- Functions of perf maps that occur in call stacks, and the samples in which the function is the
+-- innermost frame.
 --   perf_map_id: Map, see perf_map.
 --   path: File of the map.
 --   upid: Process.
@@ -561,9 +563,10 @@ SELECT s.alloc_log_id, r.thread_name, CAST(sum(s.n_samples) AS INTEGER) AS sampl
   CAST(sum(s.n_samples * r.size_bytes) AS INTEGER) AS bytes
 FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1, 2;
 
--- The memory of profiled processes beside the sums of their heap profiles, and names for the
--- difference. The parts add up: profile plus differences make the anonymous memory; with the other
--- mappings, this makes the resident and swapped memory. Only readings of one moment are compared.
+-- The memory of profiled processes next to the sums of their heap profiles. The difference is
+-- divided into parts with names. The parts add up: profile plus differences make the anonymous
+-- memory; with the other mappings, this makes the resident and swapped memory. Only readings of one
+-- moment are compared.
 -- The mappings are read within five seconds after the dump; a reading up to 20 ms before the dump
 -- belongs to the dump, too, because dumps have the time of a coarse clock. The count of the
 -- allocator is at most 50 ms away from the dump.
@@ -573,7 +576,7 @@ FROM alloc_log_stack s JOIN alloc_log_record r ON r.id = s.record_id GROUP BY 1,
 --   ts: Time of a reading of the process's mappings, or, without a reading, of a dump (ns).
 --   layer: profile, allocator, process, or difference between them.
 --   part: Part of the memory; parts of the process are kinds of mappings.
---   bytes: Size; for a difference, what the process has more than the layer above.
+--   bytes: Size (bytes); of a difference, the size that `meaning` explains.
 --   meaning: Explanation of the part.
 CREATE VIEW memory_account AS
 WITH
@@ -643,10 +646,12 @@ line(upid, ts, layer, place, part, bytes, meaning) AS (
   UNION ALL
   SELECT upid, ts, 'process', 300 + place, part, resident, 'resident: ' || meaning FROM counted
   UNION ALL
-  SELECT upid, ts, 'process', 310, 'resident', resident, 'all of it that is in memory' FROM whole
+  SELECT upid, ts, 'process', 310, 'resident', resident,
+         'the part of all mappings that is in memory' FROM whole
   WHERE resident IS NOT NULL
   UNION ALL
-  SELECT upid, ts, 'process', 311, 'swap', swap, 'of these mappings, in swap space' FROM whole
+  SELECT upid, ts, 'process', 311, 'swap', swap,
+         'the part of all mappings that is in swap space' FROM whole
   WHERE swap > 0
   UNION ALL
   SELECT upid, ts, 'allocator', 200, 'in use', used,

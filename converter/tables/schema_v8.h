@@ -18,7 +18,8 @@
     K(jit_code, jit_code_id, "Unique number of the code.")                                         \
     C(jit_code, create_ts, INT, "When the code was made (ns).")                                    \
     C(jit_code, estimated_delete_ts, INT,                                                          \
-      "When other code took the address (ns): the latest end of this code; NULL: not seen.")       \
+      "When other code took the address (ns); this code ended at or before this time; NULL: not "  \
+      "seen.")                                                                                     \
     C(jit_code, utid, INT, "Thread that made the code.")                                           \
     C(jit_code, start_address, INT, "First address when the code was made.")                       \
     C(jit_code, size, INT, "Size (bytes).")                                                        \
@@ -60,7 +61,8 @@
     C(v8_js_function, kind, TEXT, "NORMAL_FUNCTION, ARROW_FUNCTION, ...")                          \
     C(v8_js_function, line, INT, "Line in the script, from 1.")                                    \
     C(v8_js_function, col, INT,                                                                    \
-      "Column in the script, from 1; the offset in bytes, with line 1, if the column is missing.")
+      "Column in the script, from 1. On line 1 it is the offset in bytes if the trace has no "     \
+      "columns.")
 
 #define COLUMNS_v8_js_script(K, C, G)                                                              \
     K(v8_js_script, v8_js_script_id, "Unique number of the script.")                               \

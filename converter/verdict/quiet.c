@@ -42,7 +42,7 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
         before = ", ";
     }
     if (stalls) {
-        strbuf_addf(&text, "%sno task stalled for memory worth telling", before);
+        strbuf_addf(&text, "%sno notable stall for memory", before);
         before = ", ";
     }
     if (kills)

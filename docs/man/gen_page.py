@@ -118,7 +118,7 @@ def config(protos):
     """Messages of mmtrace whole, and its fields in others."""
     body = [".Sh DESCRIPTION", "A trace config of mmtrace is Perfetto's TraceConfig, as text or "
             "binary.", "This page has the fields that mmtrace adds.",
-            "Perfetto's tools pass over these fields."]
+            "Perfetto's tools ignore these fields."]
     texts = {proto: proto.read_text() for proto in protos}
     own = own_messages(texts.values())
     for proto, text in texts.items():

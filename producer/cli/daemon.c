@@ -156,7 +156,7 @@ static void end_goes_on(void *userdata)
     if (writing && late)
         log_warning(&daemon->log,
                     "sessions did not end in time, their unwritten data are lost; the next "
-                    "start closes the parts of their files");
+                    "start of the daemon completes their files");
     if ((!writing && !reading) || late) {
         size_t n_unread = service_count_unread(daemon->service, NSEC_MAX);
         if (n_unread > 0)
@@ -217,7 +217,7 @@ static void memory_is_short(void *userdata, const char *trigger, const struct km
         service_activate_trigger(daemon->service, trigger, PRODUCER_NAME, geteuid(), geteuid())
             .acted;
     nsec_t acted = nsec_now(CLOCK_BOOTTIME);
-    log_info(&daemon->log, "%s: %s%s; noticed after %lld us, %u session%s told after %lld us",
+    log_info(&daemon->log, "%s: %s%s; noticed after %lld us, %u session%s acted after %lld us",
              trigger, hit->what, hit->detail, (long long)((woken - hit->time) / NSEC_PER_USEC), n,
              n == 1 ? "" : "s", (long long)((acted - hit->time) / NSEC_PER_USEC));
 }

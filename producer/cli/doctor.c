@@ -227,7 +227,7 @@ static int examine(void *userdata, struct err *err)
         fputs(json.text, stdout);
     } else {
         printf("\n%zu of %zu checks are ok%s\n", n - n_lacks, n,
-               n_lacks ? "; a lack matters if its cost does" : "");
+               n_lacks ? "; mend the lacks whose cost matters to you" : "");
     }
     if (fflush(stdout) != 0 || ferror(stdout))
         return err_errno(err, -errno, "standard output");
@@ -251,9 +251,9 @@ static const struct cli_command command = {
              "\n"
              "Says what this machine and this user have for recording, and what they lack:\n"
              "kernel, rights, tracefs, pressure, cachestat, perf, symbols, filters of system\n"
-             "calls, locked memory, the daemon, its configs and its disk. Each lack has its\n"
-             "cost and what mends it. Nothing is changed, and a check that hangs is ended\n"
-             "after 3 s.\n"
+             "calls, locked memory, the daemon, its configs and its disk. Each lack is\n"
+             "shown with its cost and its remedy. Nothing is changed, and a check that hangs\n"
+             "is ended after 3 s.\n"
              "\n",
     .more = "\n"
             "Examples:\n"

@@ -45,7 +45,7 @@ void doctor_kernel(const struct doctor_machine *machine, struct doctor_finding *
         doctor_found(ret, "unknown: %s", strerror(errno));
 #if !defined(__x86_64__)
     doctor_lacks(ret, "mmtrace heap attaches to no running program",
-                 "start programs by it: mmtrace heap -- COMMAND");
+                 "start programs with: mmtrace heap -- COMMAND");
 #endif
 }
 
@@ -129,7 +129,7 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
         }
     if (!missing[0] && !process_ids_are_of_kernel(machine->proc)) {
         doctor_found(ret, "root in a PID namespace of its own");
-        doctor_lacks(ret, "tasks of kernel events have no names, or those of others",
+        doctor_lacks(ret, "tasks of kernel events have no names, or names of other tasks",
                      "record in the PID namespace of the machine (containers: --pid=host)");
         return;
     }
@@ -384,8 +384,7 @@ void doctor_seccomp(const struct doctor_machine *machine, struct doctor_finding 
     for (size_t i = 0; i < ELEMENTS(calls); i++)
         if (calls[i].try() == EPERM)
             word_add(refused, sizeof(refused), refused[0] ? ", " : "", calls[i].name);
-    doctor_found(ret,
-                 refused[0] ? "a filter refuses %s" : "a filter lets pass what mmtrace needs%s",
+    doctor_found(ret, refused[0] ? "a filter refuses %s" : "a filter permits what mmtrace needs%s",
                  refused);
     if (refused[0])
         doctor_lacks(ret, "heap profiles of running programs, CPU samples or page residency fail",

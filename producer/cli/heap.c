@@ -108,7 +108,7 @@ static const char *no_program(uint64_t pid)
     if (pid > INT32_MAX || !process_life_read("/proc", (pid_t)pid, &life) || life.ended)
         return "there is no such process";
     if (!span_size(text_file_span(text, sizeof(text), "/proc", "/%d/cmdline", (int)pid)))
-        return "it has no command line, as a thread of the kernel";
+        return "it has no command line, like a thread of the kernel";
     return NULL;
 }
 

@@ -48,7 +48,9 @@ static int take_out(void *userdata, const struct cli_option *option, const char 
         return err_set(err, -EINVAL,
                        "-o -: the VM itself writes the log, so it cannot go to standard "
                        "output: name a file");
-    return strchr(value, ',') ? err_set(err, -EINVAL, "-o %s: a comma ends the name", value) : 0;
+    return strchr(value, ',')
+               ? err_set(err, -EINVAL, "-o %s: the VM would end the name at the comma", value)
+               : 0;
 }
 
 #define SETS(member) CLI_SETS(struct java_options, member)
@@ -139,7 +141,7 @@ static int out_path(const struct java_options *o, char *ret, size_t size, bool *
         return err_errno(err, -ENAMETOOLONG, "%s", o->out);
     // The comma may be in the name of the working directory.
     if (strchr(ret, ','))
-        return err_set(err, -EINVAL, "%s: a comma ends the name", ret);
+        return err_set(err, -EINVAL, "%s: the VM would end the name at the comma", ret);
     *ret_is_elsewhere = is_elsewhere;
     return 0;
 }
@@ -224,7 +226,8 @@ static int in_child(const struct java_options *o, const sigset_t *waiting,
     if (r < 0)
         return err_errno(err, r, "%d: a process that looks at its files", (int)o->pid);
     if (ret->result < 0 && !ret->err.text[0])
-        return err_set(err, ret->result, "%d: its files do not answer in time", (int)o->pid);
+        return err_set(err, ret->result, "%d: a look-up or read of its files took too long",
+                       (int)o->pid);
     *err = ret->err;
     return ret->result;
 }

@@ -132,7 +132,7 @@ static const struct cli_option options[] = {
     {.help = "In the background:"},
     {'d', "background", NULL, "record in another process, print its pid and return",
      SETS(background)},
-    {'D', "background-wait", NULL, "the same, but return when all sources have started",
+    {'D', "background-wait", NULL, "as --background, but return when all sources have started",
      SETS(background_wait)},
     {.help = "With a tracing service (mmtrace daemon, traced):"},
     {0, "detach", "KEY",

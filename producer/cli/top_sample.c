@@ -235,7 +235,7 @@ static void take_files(struct top_sampler *s)
                                        residency_pages(st.st_size, residency_page_size(s->probe)),
                                        &counts);
         snprintf(file->error, sizeof(file->error), "%s",
-                 r == RESIDENCY_E_UNKNOWN ? "the kernel does not tell this user"
+                 r == RESIDENCY_E_UNKNOWN ? "unknown: the file belongs to another user"
                  : r < 0                  ? strerror(-r)
                                           : "");
         file->pages = counts.pages;

@@ -317,7 +317,7 @@ void verdict_print(const char *path)
     int r = fd < 0 ? -errno : verdict_of_fd(&request, &lines, &err);
     char name[PATH_MAX];
     if (r == -EFBIG || r == -ETIMEDOUT)
-        fprintf(stderr, "  no verdict yet: the trace takes longer to read (mmsql verdict %s)\n",
+        fprintf(stderr, "  no verdict yet: the trace takes too long to read (mmsql verdict %s)\n",
                 str_printable(name, sizeof(name), path, strlen(path)));
     else if (r < 0 && r != -ENOENT && r != -ENODATA && err.text[0])
         err_print(&err, CLI_PROGRAM);

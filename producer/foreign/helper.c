@@ -266,7 +266,8 @@ static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
 {
     int r = foreign_check_left(foreign, payer, err);
     if (r == 0 && is_refused(foreign, payer))
-        r = err_set(err, -ETIMEDOUT, "files of user %" PRIu64 " did not answer within %d s", payer,
+        r = err_set(err, -ETIMEDOUT,
+                    "a look-up or read of files of user %" PRIu64 " took longer than %d s", payer,
                     (int)(FOREIGN_TIME / NSEC_PER_SEC));
     return r;
 }
@@ -517,12 +518,12 @@ static bool gets_on(struct foreign_helper *helper)
 static void be_late(struct foreign_helper *helper)
 {
     const struct foreign_call *call = helper->current;
-    log_warning(helper->foreign->options.log,
-                "a file of user %" PRIu64 " did not answer within %d s (%s): files of this user "
-                "are left alone for %d s",
-                call->payer, (int)((nsec_now(CLOCK_BOOTTIME) - call->begun) / NSEC_PER_SEC),
-                helper->foreign->options.jobs[call->head.job].name,
-                (int)(FOREIGN_REST / NSEC_PER_SEC));
+    log_warning(
+        helper->foreign->options.log,
+        "a look-up or read of a file of user %" PRIu64 " took %d s (%s) and was given up: files "
+        "of this user are left alone for %d s",
+        call->payer, (int)((nsec_now(CLOCK_BOOTTIME) - call->begun) / NSEC_PER_SEC),
+        helper->foreign->options.jobs[call->head.job].name, (int)(FOREIGN_REST / NSEC_PER_SEC));
     refuse_payer(helper->foreign, call->payer);
     end_process(helper, call->payer, true);
     fail_current(helper, -ETIMEDOUT);

@@ -239,8 +239,9 @@ int emit_pinconfig_write(const struct list_output *output, const char *path,
         r = list_output_write_text(output, path, &text, zip_name, err);
     if (r < 0 || !n_left_out)
         return r;
-    return err_set(err, -EILSEQ,
-                   "%s: %zu names cannot be written in a pinconfig, or not apart from others; the "
-                   "first: %s",
-                   path, n_left_out, first);
+    return err_set(
+        err, -EILSEQ,
+        "%s: %zu names cannot be written in a pinconfig, or could not be told from others "
+        "there; the first: %s",
+        path, n_left_out, first);
 }

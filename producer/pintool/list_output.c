@@ -116,7 +116,8 @@ static void write_source(const char *path, const struct strbuf *bytes, const str
     else
         r = whole_file_replace(name.text, text.text, text.size, &err);
     if (r < 0) {
-        err_hint(&err, r, "the list is written, but pintool will not notice another build");
+        err_hint(&err, r,
+                 "the list is written, but pintool cannot recognise a list of another build");
         err_print(&err, PINTOOL);
     }
 }

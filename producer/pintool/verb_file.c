@@ -197,7 +197,8 @@ static void note_unknown(struct run *run, const struct subject *subject)
     if (!subject->target->named)
         run->n_unknown++;
     else
-        fail_with(run, "the kernel tells this only the file's owner and users who may write to it",
+        fail_with(run,
+                  "the kernel tells this only to the file's owner and to users who may write to it",
                   "%s: it is unknown which of its pages are in memory", subject->target->path);
 }
 
@@ -240,7 +241,7 @@ static const char *why_empty(const struct run *run, const struct subject *subjec
         return "nothing that the pinconfig names is in memory";
     if (options->pinconfig)
         return "the ranges of the pinconfig have no bytes of the entries";
-    return "no entry has a byte of that";
+    return "no entry has a byte in the pages that were found";
 }
 
 // Makes the pinlist from the filtered entries if there is a filter, else from all entries of a zip,
@@ -290,10 +291,11 @@ static void write_files(struct run *run, const struct subject *subject)
     if (run->failed || !(run->options.output || run->options.emit_pinconfig))
         return;
     if (run->other_build) {
-        fail_with(run,
-                  "--gen-probe looks again; --emit-pinconfig with the other build carries its "
-                  "ranges over",
-                  "%s: nothing is written: the probe is of another build", subject->target->path);
+        fail_with(
+            run,
+            "make a new probe with --gen-probe; or carry the ranges over, with --emit-pinconfig "
+            "for the other build and --pinconfig for this one",
+            "%s: nothing is written: the probe is of another build", subject->target->path);
         return;
     }
     if (run->options.output)

@@ -55,7 +55,7 @@ static const struct cli_option options[] = {
      "builds of the zip",
      .take = take_text, .id = EMIT_PINCONFIG},
     {0, "explain", NULL, "print each range with the reasons", SETS(explain)},
-    {0, "json", NULL, "print the same as JSON", SETS(json)},
+    {0, "json", NULL, "print the ranges and reasons as JSON", SETS(json)},
     {0, "recorded-as", "PATH", "the file's name in the recording; default: FILE", .take = take_text,
      .id = RECORDED_AS},
     {0, "mmsql", "PROGRAM", "mmsql; default: beside pintool, or in PATH", .take = take_text,

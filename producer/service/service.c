@@ -250,8 +250,8 @@ static int give_file(struct member *member, int *fd, bool durable, struct err *e
     if (by_path) {
         if (member->uid != 0)
             return err_set(err, -EPERM,
-                           "output_path: only root may name a file, others pass it "
-                           "open");
+                           "output_path: only root may name a file, others pass an "
+                           "open descriptor");
         int r = trace_file_open(path, true, fd, err);
         if (r < 0)
             return err_prefix(err, r, "output_path");

@@ -114,7 +114,7 @@ class Export(unittest.TestCase):
             handle.execute('CREATE TABLE "../out" AS SELECT 1 AS a')
         inner = self.dir / "inner"
         done = self.export(self.dir / "evil.db", "--folder", inner, code=1)
-        self.assertIn("has no file in the folder", done.stderr)
+        self.assertIn("the name of this table cannot be the name of a file", done.stderr)
         self.assertEqual(sorted(path.name for path in self.dir.rglob("*")), ["evil.db", "inner"])
 
     def test_names_of_a_stranger_are_plain(self):
@@ -124,7 +124,7 @@ class Export(unittest.TestCase):
             with sqlite3.connect(evil) as handle:
                 handle.execute(f'CREATE TABLE "{name}" AS SELECT 1 AS a')
             done = self.export(evil, "--folder", self.dir / "inner", code=1)
-            self.assertIn("has no file in the folder", done.stderr)
+            self.assertIn("the name of this table cannot be the name of a file", done.stderr)
             self.assertEqual(list((self.dir / "inner").iterdir()), [], name)
 
     def test_links_in_the_folder_lead_nowhere(self):

@@ -94,8 +94,8 @@ class OfPrepared(Children):
 
     def test_children_of_a_program_with_threads_are_announced(self):
         done = self.profile(sys.executable, "-c", THREAD)
-        self.assertRegex(done.stderr, r"not profiled: 1 children after fork, the first of process "
-                                      r"\d+: they are children of a program with threads")
+        self.assertRegex(done.stderr, r"not profiled: 1 children after fork, first a child of "
+                                      r"process \d+: they are children of a program with threads")
 
     def test_the_profile_of_the_parent_is_undisturbed(self):
         code = ("import os\nkeep = [b'x' * 5000 for _ in range(1000)]\n"

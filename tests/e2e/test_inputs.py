@@ -231,8 +231,8 @@ class Repetitions(Case):
         self.assertEqual(len(lines), 2, said)
         self.assertRegex(lines[0],
                          r"2.pftrace: a snapshot of the same session as \S+/1.pftrace; "
-                         r"7.7 s are in both, and counted")
-        self.assertIn("in 1 more", lines[1])
+                         r"both have the same 7.7 s; rows of these times")
+        self.assertIn("1 more have other parts", lines[1])
 
     def test_files_that_are_alike_and_about_something_else(self):
         text = "1000 10 f\n"

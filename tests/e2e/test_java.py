@@ -324,7 +324,7 @@ class Java(unittest.TestCase):
         vm, (lines, times) = self.perf_map_run("perfmap=16k")
         self.assertEqual(vm.stderr.read(),
                          f"tiallocsample: /tmp/perf-{vm.pid}.map has reached 16384 "
-                         "bytes with its times; it ends here\n")
+                         "bytes, its file of times included; it ends here\n")
         self.assertTrue(100 < len(lines) <= len(times))
         self.assertLessEqual(sum(len(line) + 1 for line in lines + times), 16384)
 

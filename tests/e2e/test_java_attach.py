@@ -280,7 +280,7 @@ class Attach(JavaTest):
         folder.mkdir()
         result = run(MMTRACE, "java", vm.pid, "-o", "log", cwd=folder)
         self.assertEqual(result.returncode, 1)
-        self.assertIn("a comma ends the name", result.stderr)
+        self.assertIn("the VM would end the name at the comma", result.stderr)
         self.assertEqual(list(folder.iterdir()), [])
         self.assertIsNone(vm.poll())
 

@@ -318,7 +318,8 @@ class Budgets(Limits):
         done = lib.run(lib.MMSQL, "convert", "-q", "--append", "--max-output", "1m", traces[5],
                        "-o", self.db)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("out.db: --max-output, 1 MiB, is reached by what it has already (give more)",
+        self.assertIn("out.db: --max-output, 1 MiB, is reached by the size of the old database "
+                      "(give more)",
                       done.stderr)
         self.assertEqual(self.db.read_bytes(), whole)
 

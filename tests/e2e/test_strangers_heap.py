@@ -163,7 +163,7 @@ class PerfMaps(Strangers):
         recorder = self.record(PERF_MAP)
         self.hear(thief, f"asked for perf-{pid}.map")
         said = self.end(recorder)
-        self.assertIn(f"a file of user {UID} did not answer within {DEAF_S} s", said)
+        self.assertIn(f"a look-up or read of a file of user {UID} took {DEAF_S} s", said)
         self.assertEqual(self.query(
             "SELECT pid, name FROM perf_map JOIN perf_map_symbol s ON s.perf_map_id = perf_map.id"),
                          [(honest, "honest")])
@@ -228,7 +228,7 @@ class Attaches(Strangers):
             said = recorder.communicate(timeout=20)[1]
         except subprocess.TimeoutExpired:
             self.fail("the recorder does not end within 20 s")
-        self.assertIn("its files do not answer in time", said)
+        self.assertIn("a look-up or read of its files took too long", said)
 
 
     def test_many_roots_that_never_answer(self):

@@ -206,7 +206,7 @@ class Pretenders(unittest.TestCase):
             said = command.communicate(timeout=20)[1]
             strangers.figure(self, f"the command ends in {time.monotonic() - began:.1f} s")
         self.assertEqual(command.returncode, 1, said)
-        self.assertIn("its files do not answer in time", said)
+        self.assertIn("a look-up or read of its files took too long", said)
 
 
 if __name__ == "__main__":

@@ -652,7 +652,7 @@ class NoRoom(Armed):
         began = time.monotonic()
         self.assertEqual(daemon.end(), 0)
         self.assertLess(time.monotonic() - began, 10)
-        self.assertIn("the next start closes the parts", daemon.said())
+        self.assertIn("the next start of the daemon completes their files", daemon.said())
         self.assertGreater(len(samples(self.recover(daemon, "--output-dir", self.traces))), 5)
 
     def test_read_only(self):

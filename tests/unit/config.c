@@ -89,7 +89,7 @@ static void other_bytes_are_not_a_config(void **state)
     assert_int_equal(load("\x0a\x02\x08\x0a", 4, CONFIG_FORMAT_TEXT, &untouched, &err), -EINVAL);
     assert_non_null(strstr(err.text, "t:2:1: a byte 0x02 outside of a string\n"));
     assert_int_equal(load("x", CONFIG_SIZE_MAX + 1, CONFIG_FORMAT_ANY, &untouched, &err), -E2BIG);
-    assert_string_equal(err.text, "t: larger than 8 MB, which no trace config is");
+    assert_string_equal(err.text, "t: larger than 8 MB, too large for a trace config");
     assert_int_equal(untouched.size, 77);
 }
 

@@ -175,7 +175,7 @@ static void tables_are_not_changed(void **state)
     for (size_t i = 0; i < ELEMENTS(changes); i++)
         fails(f, changes[i],
               "t: a table of CREATE PERFETTO TABLE cannot be changed (CREATE OR REPLACE PERFETTO "
-              "TABLE makes it anew, CREATE TABLE one that can)");
+              "TABLE makes it anew, CREATE TABLE makes a table that can be changed)");
     is(f,
        "SELECT a FROM t; INSERT INTO p SELECT a + 1 FROM t; DELETE FROM p WHERE x = 1;"
        "SELECT x FROM p",

@@ -179,7 +179,7 @@ int proc_lines_import(struct file_import *in, const uint8_t *bytes, size_t size,
     if (r == 0)
         r = lines_take(&import, bytes, size, err);
     if (r == 0 && !in->n_bad && sqlite3_total_changes(in->handle) == before)
-        file_bad(in, 1, "nothing of such a file in it");
+        file_bad(in, 1, "the file has no line of its kind");
     return r;
 }
 

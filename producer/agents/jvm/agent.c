@@ -244,7 +244,7 @@ static bool perf_map_holds(struct agent *agent, int r)
     char path[PERF_MAP_PATH_MAX];
     perf_map_path(getpid(), path);
     if (r == PERF_MAP_E_LIMIT && !agent->perf_map_told)
-        say("%s has reached %" PRIu64 " bytes with its times; it ends here", path,
+        say("%s has reached %" PRIu64 " bytes, its file of times included; it ends here", path,
             agent->options.perf_map_max_bytes);
     else if (r < 0 && !agent->perf_map_told)
         say("%s cannot be written any more; it ends here: %s", path, strerror(-r));
@@ -569,7 +569,7 @@ static bool outputs_open(struct agent *agent)
         return false;
     }
     if (agent->options.live && !(agent->live = live_set_new()))
-        say("no .live: %s", strerror(ENOMEM));
+        say("no .live file: %s", strerror(ENOMEM));
     perf_map_path(getpid(), path);
     if (agent->options.perf_map)
         r = perf_map_open(getpid(), agent->options.perf_map_max_bytes, &agent->perf_map);
@@ -679,7 +679,8 @@ JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *text, void *reserved)
 static jint agent_turn(struct agent *agent, const struct agent_options *options)
 {
     if (!agent->link) {
-        say("allocations go into %s already; a recorder is refused", agent->options.log_path);
+        say("allocations go into %s already; the agent refuses another recorder",
+            agent->options.log_path);
         return JNI_ERR;
     }
     trace_link_turn(agent->link, options);

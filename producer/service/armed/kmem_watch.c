@@ -112,7 +112,8 @@ int kmem_watch_check_psi(const char *text, struct err *err)
     }
     if (window < 500000 || window > 10000000 || stall == 0 || stall > window)
         return err_set(err, -EINVAL,
-                       "\"%s\": the window is 500000 to 10000000 us, the stall at most that", text);
+                       "\"%s\": the window is 500000 to 10000000 us, the stall at most the window",
+                       text);
     return 0;
 }
 
@@ -425,7 +426,8 @@ int kmem_watch_new(const struct kmem_watch_options *options, struct kmem_watch *
     for (size_t i = 0; i < watch->n_psi; i++)
         any |= watch->psi[i].fd >= 0;
     if (!any) {
-        err_set(err, -ENODEV, "nothing to watch memory by%s%s", why.text[0] ? ": " : "", why.text);
+        err_set(err, -ENODEV, "no sign of short memory can be watched%s%s", why.text[0] ? ": " : "",
+                why.text);
         return err_hint(err, -ENODEV, "%s", why.hint);
     }
     if (why.text[0])

@@ -61,7 +61,7 @@ int config_load(const char *name, const void *data, size_t size, enum config_for
 {
     const uint8_t *bytes = data;
     if (size > CONFIG_SIZE_MAX)
-        return err_set(err, -E2BIG, "%s: larger than %zu MB, which no trace config is", name,
+        return err_set(err, -E2BIG, "%s: larger than %zu MB, too large for a trace config", name,
                        CONFIG_SIZE_MAX >> 20);
     if (is_blank(bytes, size))
         return err_set(err, -EINVAL, "%s: the trace config is empty", name);

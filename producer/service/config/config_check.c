@@ -81,7 +81,9 @@ static int check_buffer(const struct check *check, size_t i)
                     i, buffer->keep_first_kb, CONFIG_BUFFER_KB_MIN, buffer->size_kb);
     if (buffer->keep_first_kb &&
         buffer->fill_policy == PB__TRACE_CONFIG__BUFFER_CONFIG__FILL_POLICY__DISCARD)
-        WARN(check, "buffers[%zu].keep_first_kb: has no effect with DISCARD, which keeps only that",
+        WARN(check,
+             "buffers[%zu].keep_first_kb: has no effect with DISCARD, which keeps only the first "
+             "data",
              i);
     if (check->trace->enable_extra_guardrails && buffer->size_kb % 4)
         return FAIL(check,
@@ -353,8 +355,8 @@ static void check_file(const struct check *check)
                  trace->file_write_period_ms, config_file_write_period_ms(trace));
         if (trace->write_flush_mode == PB__TRACE_CONFIG__WRITE_FLUSH_MODE__WRITE_FLUSH_DISABLED &&
             !trace->flush_period_ms)
-            WARN(check, "write_flush_mode: WRITE_FLUSH_DISABLED without flush_period_ms: what "
-                        "sources hold comes into the file at the end only, and not at all if the "
+            WARN(check, "write_flush_mode: WRITE_FLUSH_DISABLED without flush_period_ms: data that "
+                        "sources hold come into the file only at the end, and not at all if the "
                         "recording is killed");
         return;
     }
@@ -422,7 +424,7 @@ static int check_session(const struct check *check)
     if (trace->trace_filter) {
         FAIL(check, "trace_filter: is not supported");
         return err_hint(check->err, -EINVAL,
-                        "without it the trace would hold what it is meant to leave out");
+                        "without the filter the trace would have data that the filter removes");
     }
     return 0;
 }

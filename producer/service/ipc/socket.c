@@ -136,8 +136,8 @@ int ipc_socket_listen(const char *name, mode_t mode, gid_t group, int *ret_fd, s
         err_set(err, r, "socket '%s': it cannot be given to group %u: its owner alone may connect",
                 name, (unsigned)group);
         err_hint(err, r,
-                 "run the daemon with this group or with CAP_SETGID; under systemd, the socket of "
-                 "mmtrace.socket with SocketGroup= is the group's");
+                 "run the daemon with this group or with CAP_SETGID; under systemd, SocketGroup= "
+                 "in mmtrace.socket gives the socket to the group");
         return r;
     }
     if (r == -EADDRINUSE && *name != '@') {

@@ -157,7 +157,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     if (!process_ids_are_of_kernel(env->roots->proc)) {
         log_warning(env->log,
                     "ftrace: events number tasks as the machine does, and /proc as this PID "
-                    "namespace does: tasks of events have no names, or those of others; "
+                    "namespace does: tasks of events have no names, or names of other tasks; "
                     "record in the PID namespace of the machine (containers: --pid=host)");
         ftrace->env.pids = &ftrace->unheard;
     }
@@ -461,7 +461,7 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
         if (config->drain_period_ms >= 1 && config->drain_period_ms <= DRAIN_PERIOD_MS_MAX)
             period_ms = config->drain_period_ms;
         else
-            log_warning(log, "ftrace: drain_period_ms: %u is not within 1 to %u, it is %u",
+            log_warning(log, "ftrace: drain_period_ms: %u is not within 1 to %u, %u is used",
                         config->drain_period_ms, DRAIN_PERIOD_MS_MAX, period_ms);
     }
     nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;

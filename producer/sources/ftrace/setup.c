@@ -70,7 +70,7 @@ void setup_warn(const Pb__FtraceConfig *config, const struct log *log)
     if (config->n_atrace_categories || config->n_atrace_apps ||
         config->n_atrace_categories_prefer_sdk)
         log_warning(log, "ftrace: atrace_categories, atrace_apps: userspace is not told to trace "
-                         "(that takes Android's atrace); the kernel's events of the categories and "
+                         "(this needs Android's atrace); the kernel's events of the categories and "
                          "what is written to trace_marker are recorded");
     if (config->ksyms_mem_policy == PB__FTRACE_CONFIG__KSYMS_MEM_POLICY__KSYMS_RETAIN)
         log_warning(log, "ftrace: ksyms_mem_policy: symbols live as long as the recording, there "
@@ -265,7 +265,8 @@ static void set_options(const struct step *step)
         if (option->state == PB__FTRACE_CONFIG__TRACEFS_OPTION__STATE__STATE_UNKNOWN)
             continue;
         if (!is_option_name(name)) {
-            log_warning(step->log, "ftrace: tracefs_options: \"%s\" is not the name of one", name);
+            log_warning(step->log, "ftrace: tracefs_options: \"%s\" is not the name of an option",
+                        name);
             continue;
         }
         char path[128];

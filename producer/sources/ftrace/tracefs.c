@@ -357,7 +357,7 @@ static int open_own_instance(struct tracefs *fs, const char *proc, uint64_t star
         if (r != -EEXIST)
             return no_access(path, r, err);
     }
-    return err_set(err, -EBUSY, "%s/instances: too many of this process", fs->root);
+    return err_set(err, -EBUSY, "%s/instances: this process has too many instances", fs->root);
 }
 
 static int open_named_instance(struct tracefs *fs, const char *name, struct err *err)

@@ -116,7 +116,7 @@ static void give_up(void *userdata)
     struct heap_attach *attach = userdata;
     end(attach, true);
     attach->done(attach->userdata, attach, attach->pid, -ETIMEDOUT, -1,
-                 "its files do not answer in time");
+                 "a look-up or read of its files took too long");
 }
 
 static void finish(struct heap_attach *attach, int flags)

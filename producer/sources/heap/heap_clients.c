@@ -137,10 +137,11 @@ void heap_clients_log_children(const struct heap_source *heap)
                           : "the config says no_children";
     // Without programs that start later, no child is expected.
     if (n > 0 && heap->settings.startup)
-        log_warning(heap->env.log,
-                    "linux.heap: not profiled: %llu children after fork, the first of process %d: "
-                    "%s",
-                    (unsigned long long)n, first, why);
+        log_warning(
+            heap->env.log,
+            "linux.heap: not profiled: %llu children after fork, first a child of process %d: "
+            "%s",
+            (unsigned long long)n, first, why);
 }
 
 void heap_clients_tell_silence(struct heap_source *heap, struct heap_client *client, bool is_last)

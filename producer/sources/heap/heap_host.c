@@ -233,8 +233,8 @@ static int open_socket(struct heap_door *door, struct err *err)
         return err_errno(err, r, "socket \"%s\"", door->name);
     if (r == -EADDRINUSE)
         log_warning(door->log,
-                    "linux.heap: preloaded programs ask another recorder (%s): those that start "
-                    "now are found a little later",
+                    "linux.heap: programs with the preloaded library ask another recorder (%s): "
+                    "programs that start now are found a little later",
                     door->name);
     else
         log_debug(door->log, "linux.heap: %s: %s", door->name, strerror(-r));

@@ -174,9 +174,10 @@ static void wake_done(void *userdata, struct heap_wake *wake, int32_t pid, int r
         attach_failed(heap, pid, result, "it has ended");
     else if (result == -EPROTO)
         attach_failed(heap, pid, result,
-                      "it has another version of " HEAP_LIBRARY_FILE ", until it is started anew");
+                      "it has loaded another version of " HEAP_LIBRARY_FILE
+                      " (restart the process)");
     else if (result == -EAGAIN)
-        attach_failed(heap, pid, result, "its files do not answer in time");
+        attach_failed(heap, pid, result, "a look-up or read of its files took too long");
     forget_wake(heap, pid);
     if (result == -ENOENT)
         attach_or_wait(heap, pid);
@@ -227,7 +228,7 @@ static const char *no_program(const char *proc, uint64_t pid)
     if (pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) || life.ended)
         return "there is no such process";
     if (!span_size(text_file_span(text, sizeof(text), proc, "/%d/cmdline", (int)pid)))
-        return "it has no command line, as a thread of the kernel";
+        return "it has no command line, like a thread of the kernel";
     return NULL;
 }
 

@@ -161,7 +161,8 @@ static void heap_dump(struct source *source)
 {
     struct heap_source *heap = (struct heap_source *)source;
     if (heap->settings.dump_at_max)
-        log_warning(heap->env.log, "linux.heap: dump_at_max is one dump, at the end: none now");
+        log_warning(heap->env.log,
+                    "linux.heap: dump_at_max makes one dump, at the end: no dump is made now");
     else {
         heap_dumps_hear_answers(heap);
         heap_dumps_write(heap, false);

@@ -98,7 +98,7 @@ static int read_tracepoint(const struct source_roots *roots,
     ret->type = PERF_TYPE_TRACEPOINT;
     if (!read_number(&ret->config, roots->tracefs, "events", name, "id"))
         return err_set(err, -ENOENT,
-                       "tracepoint %s: this kernel does not have it, or tracefs may not be read",
+                       "tracepoint %s: this kernel does not have it, or tracefs is not readable",
                        text);
     ret->filter = tracepoint->filter && tracepoint->filter[0] ? tracepoint->filter : NULL;
     return 0;

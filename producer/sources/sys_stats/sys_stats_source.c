@@ -403,7 +403,7 @@ static int open_polls(struct sys_stats *stats, struct err *err)
         log_warning(stats->env.log,
                     "linux.sys_stats: the config sets no period, so nothing is polled");
     if (n_wanted && !n_open)
-        return err_errno(err, failure, "nothing of what the config asks for");
+        return err_errno(err, failure, "none of the requested counters can be read");
     return 0;
 }
 

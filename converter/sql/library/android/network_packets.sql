@@ -14,7 +14,7 @@ CREATE PERFETTO VIEW android_network_packets(
     dur DURATION,
     -- Always NULL.
     track_name STRING,
-    -- Package that sent or received it, or its user id.
+    -- Package that sent or received the packet, or the user id.
     package_name STRING,
     -- Network interface.
     iface STRING,
@@ -84,7 +84,7 @@ CREATE PERFETTO MACRO android_network_uptime_spans(
 )
 RETURNS TableOrSubquery AS (
     WITH __awake AS (
-        -- Packets of one timeout are summed up first, because they are awake together.
+        -- Packets that begin in the same timeout are summed up first: one wake-up serves them.
         SELECT metasql_unparenthesize_exprlist!($partition_columns), min(ts) AS ts,
                max(ts + dur) + $timeout - min(ts) AS dur, sum(packet_count) AS packet_count,
                sum(packet_length) AS packet_length

@@ -153,8 +153,8 @@ RETURNS TableOrSubquery AS (
 );
 
 -- The fewest intervals that cover the same time. Intervals that touch become one, too. Columns: ts
--- and dur (ns). Sorted by ts. An interval that does not end (dur -1, if epsilon is 0) takes in all
--- that begin later, and is left out with these.
+-- and dur (ns). Sorted by ts. If epsilon is 0 and an interval does not end (dur -1), this interval
+-- and all intervals that touch it or begin later are left out.
 CREATE PERFETTO MACRO interval_merge_overlapping(
     -- Intervals: ts and dur (ns).
     intervals TableOrSubquery,

@@ -6,7 +6,7 @@
 CREATE PERFETTO VIEW linux_hard_irqs(
   -- Start (ns).
   ts TIMESTAMP,
-  -- How long it was handled (ns).
+  -- How long the interrupt was handled (ns).
   dur DURATION,
   -- Name of the interrupt.
   name STRING,

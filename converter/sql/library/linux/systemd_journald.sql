@@ -20,11 +20,11 @@ CREATE PERFETTO VIEW linux_systemd_journald_logs(
     uid STRING,
     -- Name of the thread.
     comm STRING,
-    -- Unit that it belongs to.
+    -- Unit of the line's process.
     systemd_unit STRING,
     -- Machine.
     hostname STRING,
-    -- How it came to the journal.
+    -- Path of the line into the journal.
     transport STRING
 ) AS
 SELECT id, ts, utid, prio, tag, msg, uid, comm, systemd_unit, hostname, transport

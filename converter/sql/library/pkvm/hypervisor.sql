@@ -12,7 +12,7 @@ CREATE PERFETTO VIEW pkvm_hypervisor_events(
   ts TIMESTAMP,
   -- Duration (ns).
   dur DURATION,
-  -- Event that says why the processor entered, such as host_mem_abort; NULL: not told.
+  -- Event that says why the processor entered, such as host_mem_abort; NULL: not known.
   reason STRING
 ) AS
 SELECT s.id AS slice_id, t.cpu, s.ts, s.dur, extract_arg(s.arg_set_id, 'hyp_enter_reason') AS reason

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Stacks of slices: slices with the same categories and names, from the outermost slice to theirs,
--- have the same number.
+-- Stacks of slices: slices with the same categories and names, from the outermost slice down, have
+-- the same number.
 
 INCLUDE PERFETTO MODULE slices.hierarchy;
 

@@ -8,7 +8,8 @@ CREATE PERFETTO VIEW _jit_code(
     jit_code_id LONG,
     -- When the code was made (ns).
     create_ts TIMESTAMP,
-    -- When other code took the address (ns): the latest end of this code; NULL: not seen.
+    -- When other code took the address (ns); this code ended at or before this time; NULL: not
+    -- seen.
     estimated_delete_ts TIMESTAMP,
     -- Thread that made the code.
     utid JOINID(thread.id),

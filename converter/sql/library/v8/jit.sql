@@ -80,7 +80,8 @@ CREATE PERFETTO VIEW v8_js_function(
     kind STRING,
     -- Line in the script, from 1.
     line LONG,
-    -- Column in the script, from 1; the offset in bytes, with line 1, if the column is missing.
+    -- Column in the script, from 1. On line 1 it is the offset in bytes if the trace has no
+    -- columns.
     col LONG
 ) AS
 SELECT v8_js_function_id, name, v8_js_script_id, is_toplevel, kind, line, col

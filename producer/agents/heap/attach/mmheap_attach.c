@@ -172,7 +172,7 @@ static int load_library(struct attach *a, struct err *err)
 
 static int other_version(struct err *err)
 {
-    return err_set(err, -EPROTO, "it has another version of %s, until it is started anew",
+    return err_set(err, -EPROTO, "it has loaded another version of %s (restart the process)",
                    HEAP_LIBRARY_FILE);
 }
 
@@ -194,7 +194,7 @@ static int call_library(struct attach *a, enum function function, uint64_t argum
     if (r == -EBUSY)
         return err_set(err, r, "it is being profiled already");
     if (r == -ELIBACC)
-        return err_set(err, r, "libunwind is not installed where it runs");
+        return err_set(err, r, "libunwind is not installed in its root file system");
     if (r == -EPROTO)
         return other_version(err);
     return r < 0 ? err_errno(err, r, "the library in the process") : 0;
@@ -380,8 +380,8 @@ static int find_thread(struct attach *a, nsec_t deadline, struct err *err)
         }
         if (nsec_now(CLOCK_MONOTONIC) >= deadline)
             return err_set(err, -ETIMEDOUT,
-                           "none of its threads was found outside of allocator and loader, on a "
-                           "stack of its own that can be followed");
+                           "none of its threads was at a safe point: outside of allocator and "
+                           "loader, on the thread's first stack, with frames that can be followed");
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     }
 }
@@ -422,9 +422,10 @@ static int find_functions(struct attach *a, struct err *err)
     int own_fd CLEANUP(close_fdp) = is_there ? -1 : open(a->library, O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < FUNCTIONS_N; i++)
         if (!(a->entries[i] = target_symbol(is_there ? a->target.library_fd : own_fd, names[i])))
-            return is_there ? other_version(err)
-                            : err_set(err, -ELIBBAD, "%s is not the library that belongs to this",
-                                      a->library);
+            return is_there
+                       ? other_version(err)
+                       : err_set(err, -ELIBBAD,
+                                 "%s does not belong to this version of mmheap-attach", a->library);
     return 0;
 }
 

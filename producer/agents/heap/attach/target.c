@@ -252,7 +252,7 @@ static int read_libc(struct target *target, const struct object *libc, struct er
         find_syscall(target->pid, libc->base + getppid->start, getppid->size,
                      &target->syscall_address) < 0 ||
         find_sigreturn(target->pid, &target->libc, &target->sigreturn_address) < 0)
-        return err_set(err, -EOPNOTSUPP, "its C library is not as expected, or it may not be read");
+        return err_set(err, -EOPNOTSUPP, "its C library is not as expected, or is not readable");
     return 0;
 }
 

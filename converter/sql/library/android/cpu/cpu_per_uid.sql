@@ -18,7 +18,7 @@ CREATE PERFETTO VIEW android_cpu_per_uid_track(
 SELECT id, uid, cluster, total_cpu_millis, package_name
 FROM main.android_cpu_per_uid_track;
 
--- CPU time that users took between two values of its counter (module android.cpu.cpu_per_uid).
+-- CPU time that a user took between two values of the counter (module android.cpu.cpu_per_uid).
 CREATE PERFETTO VIEW android_cpu_per_uid_counter(
     -- Row of counter that the time begins with.
     id ID,

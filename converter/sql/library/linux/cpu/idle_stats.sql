@@ -16,7 +16,7 @@ CREATE PERFETTO TABLE cpu_idle_stats(
   dur DURATION,
   -- How long each time, on average (ns).
   avg_dur DURATION,
-  -- Share of the time that the processor's states are known (percent).
+  -- Share of the time for which the processor's states are known (percent).
   idle_percent DOUBLE
 ) AS
 WITH

@@ -8,7 +8,7 @@ INCLUDE PERFETTO MODULE android.oom_adjuster;
 INCLUDE PERFETTO MODULE linux.memory.process;
 
 -- The value of a process at a time. A reading up to 500 ms later counts instead if it is nearer
--- than the start of the span with the time.
+-- than the start of the span that contains the time.
 CREATE PERFETTO MACRO _closest_value(upid Expr, ts Expr, t TableOrSubquery, value ColumnName)
 RETURNS Expr AS (
   SELECT near.found

@@ -5,7 +5,7 @@
 
 INCLUDE PERFETTO MODULE linux.cpu.frequency;
 
--- The start of the period with a time (ns). Periods begin at multiples of their size (ns).
+-- The start of the period that contains a time (ns). Periods begin at multiples of their size (ns).
 CREATE PERFETTO FUNCTION _partition_start(ts TIMESTAMP, size LONG)
 RETURNS LONG AS
 SELECT $ts - $ts % $size;

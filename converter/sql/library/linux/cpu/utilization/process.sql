@@ -110,7 +110,7 @@ RETURNS TABLE(
   upid JOINID(process.id),
   -- Name of the process.
   process_name STRING,
-  -- How long it ran, without the time in which the device was suspended (ns).
+  -- How long the process ran, without the time in which the device was suspended (ns).
   awake_dur LONG,
   -- Share of all processors' time in which the device was awake (percent).
   awake_utilization DOUBLE,

@@ -103,7 +103,7 @@ RETURNS TABLE(
   utid JOINID(thread.id),
   -- Name of the thread.
   thread_name STRING,
-  -- How long it ran, without the time in which the device was suspended (ns).
+  -- How long the thread ran, without the time in which the device was suspended (ns).
   awake_dur LONG,
   -- Share of all processors' time in which the device was awake (percent).
   awake_utilization DOUBLE,
