@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The keeper is a fork of the process before its sandbox. The keeper receives only requests from
-// its parent: the number of a trace of the command line, and the name of a folder in the place. The
-// keeper ends when its parent closes the socket, and therefore ignores signals that end the parent.
+// The keeper is forked from the process before the process enters its sandbox. The keeper receives
+// only requests from its parent: the number of a trace of the command line, and the name of a
+// folder in the place. The keeper ends when its parent closes the socket, and therefore ignores
+// signals that end the parent.
 #include "converter/cli/trace_keeper.h"
 
 #include <errno.h>

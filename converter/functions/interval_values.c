@@ -251,7 +251,7 @@ static int by_first_start(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Sorts the set as if the rows had come sorted.
+// Brings the set into the order that it would have if the rows had come sorted.
 static bool set_sort(struct interval_set *set)
 {
     vec_foreach(&set->partitions, partition)

@@ -74,7 +74,7 @@ static int names_read(sqlite3 *handle, const char *sql, struct name_vec *ret, st
         code = SQLITE_OK;
     }
     if (r == 0 && code != SQLITE_DONE)
-        r = failed(handle, "its tables", err);
+        r = failed(handle, "names of tables", err);
     else if (r < 0)
         err_errno(err, r, "--include");
     sqlite3_finalize(statement);

@@ -306,7 +306,7 @@ size_t elf_file_lookup(struct elf_file *file, uint64_t address,
     GElf_Sym symbol;
     const char *name =
         dwfl_module_addrinfo(file->module, address, &offset, &symbol, NULL, NULL, NULL);
-    // Beyond its end, the symbol is only the nearest symbol.
+    // If the address is beyond the end of the symbol, the symbol is only the nearest one.
     if (!name || !*name || (symbol.st_size && offset >= symbol.st_size))
         return 0;
     ret[0] = (struct elf_symbol){.function = name};

@@ -29,7 +29,7 @@ int64_t bulk_next_id(const struct bulk *bulk, enum table_id table);
 // Returns the row's id. bulk_error() returns failures.
 int64_t bulk_put(struct bulk *bulk, enum table_id table, const struct cell *row);
 
-// Adds rows to a table of an id and one number. Returns the id of the first row.
+// Adds rows to a table whose columns are an id and a number. Returns the id of the first row.
 int64_t bulk_put_numbers(struct bulk *bulk, enum table_id table, const int64_t *numbers, size_t n);
 
 // Returns the first failure, or 0.

@@ -80,7 +80,8 @@ const char counter_ids_sql[] = "CREATE INDEX counter_by_id ON counter(id);";
 
 // SQLite prefers an index that has all columns of a statement to a scan of the table if the entries
 // of the index are smaller. Rows of a statement without ORDER BY would come in the order of names,
-// while people expect the order of ids. Entries of 200 bytes are larger than rows for SQLite.
+// while people expect the order of ids. Therefore the statistics say that an entry has 200 bytes,
+// which is more than SQLite assumes for a row.
 #define TEXT_INDEX_SIZE                                                                            \
     "UPDATE sqlite_stat1 SET stat = stat || ' sz=200' WHERE idx = 'slice_by_name';"
 

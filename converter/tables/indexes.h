@@ -78,8 +78,8 @@ void cluster_sql(struct strbuf *sql, const struct index_def *def);
 extern const char small_indexes_sql[];
 extern const char small_indexes_analyze_sql[];
 
-// SQL that makes an index on the ids of counters, by which sets of counters of samples refer to
-// them.
+// SQL that makes an index on the ids of counters. The sets of counters of samples refer to counters
+// by these ids.
 extern const char counter_ids_sql[];
 
 // SQL that completes the statistics of a new database.

@@ -81,9 +81,9 @@ static int64_t id_shift(const struct writer *writer, enum table_id table)
     return writer->shifts ? writer->shifts->add[table][0] : 0;
 }
 
-// Adds a row to an index by time. Rows reach the tree in the order of ids, which is nearly the
-// order of time. Before the tree, a slice arrives when it ends. The time is the first column after
-// the id. The id is empty in a record.
+// Adds a row to an index by time, when the row reaches the tree: rows reach the tree in the order
+// of ids, which is nearly the order of time. (Batches have slices in the order of their ends.) The
+// time is the first column after the id. The id is empty in a record.
 static int time_index_add(struct row_index *index, const struct record *record, int64_t id)
 {
     struct cell row[2] = {{.type = CELL_NULL}};

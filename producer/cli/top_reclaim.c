@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the kernel's text of the events. Text costs more than the pages that a recording reads, so
-// a sample reads at most READ_MAX bytes. In a storm the rest is dropped, and the view says so.
+// Reads the kernel's text of the events of reclaim and compaction. Text costs more than the pages
+// that a recording reads, so a sample reads at most READ_MAX bytes. In a storm the rest is dropped,
+// and the view says so.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

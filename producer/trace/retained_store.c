@@ -7,9 +7,10 @@
 // the moved part. Therefore the cost per packet stays constant, and nothing fragments.
 //
 // Packets of one key are found by a hash table of chains through the log. Chains may include dead
-// packets; compaction rebuilds them. At the limit, the oldest packets of all keys are dropped.
-// Among packets that build on each other, the oldest packet is the base: a reader sees that the
-// base is missing, instead of a gap in the middle. Only packets with PACKET_RETAIN_ALWAYS stay.
+// packets; compaction rebuilds them. At the limit, the oldest packets are dropped, whatever key
+// they have. Among packets that build on each other, the oldest packet is the base: a reader sees
+// that the base is missing, instead of a gap in the middle. Only packets with PACKET_RETAIN_ALWAYS
+// stay.
 #include "producer/trace/retained_store.h"
 
 #include <assert.h>

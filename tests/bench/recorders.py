@@ -125,7 +125,8 @@ class Result:
 
 
 class Run:
-    """A recording under way. `lead` is the process that ends it; `others` are stopped after it."""
+    """A recording under way. The end of the process `lead` ends the recording. The processes
+    `others` are stopped after `lead`."""
 
     def __init__(self, lead, lead_pid, others, trace, stop_others):
         self.lead, self.lead_pid, self.others = lead, lead_pid, others
@@ -187,8 +188,8 @@ class Mmtrace:
 
 
 def main_buffer():
-    """The settings of the kernel's main trace buffer that a recorder may change; sizes as they are,
-    or as use would make them."""
+    """The settings of the kernel's main trace buffer that a recorder may change. The size of an
+    unused buffer is the size that its first use would give it."""
     found = {}
     for name in ("trace_clock", "buffer_size_kb", "tracing_on"):
         try:

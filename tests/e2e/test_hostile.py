@@ -87,8 +87,8 @@ class Traces:
         return b"".join(out)
 
     def variants(self, message, make, path=()):
-        """Bodies of the message. In each, one leaf is as make(field) returns it, after the other
-        numbers and texts of its message."""
+        """Yields bodies of the message. At the end of each, one leaf is repeated with a value that
+        make(field) returns."""
         for field in self.messages[message]:
             if field.type in self.messages:
                 if field.type in path or len(path) >= DEPTH_MAX:
@@ -288,8 +288,8 @@ class Shapes(Converted):
         self.assertLess(self.query("SELECT coalesce(max(length(key)), 0) FROM args")[0][0], 4096)
 
     def test_descriptions_without_end(self):
-        """Names that repeat a long name, and sets that unpack to much more, are counted and not
-        kept."""
+        """Names that repeat a long name, and sets that unpack to many times their size, are counted
+        and not kept."""
         messages = b"".join(text(4, text(1, b"M%d" % i)) for i in range(100000))
         long_names = text(1, text(2, b"p" * (1 << 20)) + messages)
         nested = text(1, b"N" * 4000)
@@ -370,7 +370,7 @@ class Shapes(Converted):
             "GROUP BY 1 HAVING count(*) > 1"), [])
 
     def test_counters_beyond_64_bits(self):
-        """The value is kept; the thread's time is the last known one."""
+        """The value is kept; the thread's time is the nearest number of 64 bits."""
         counter = packet(60, number(1, 2) + text(2, b"thread_time") + text(8, b""))
         thread = packet(60, number(1, 3) + text(4, number(1, 5) + number(2, 6)))
         event = number(9, 3) + number(11, 3) + text(23, b"e") + number(45, 2)

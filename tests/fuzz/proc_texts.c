@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every parser of /proc and /sys text. The first byte chooses the parser, the rest is the text; the
-// counters learn their places from the two halves of the text, so that places and text disagree.
+// Runs every parser of /proc and /sys text. The first byte chooses the parser, and the rest is the
+// text. The counters learn their places from the first half of the text and read the second half,
+// so that places and text disagree.
 #include <stdlib.h>
 #include <string.h>
 

@@ -53,7 +53,7 @@ void drop(const char *folder, const char *name);
 size_t count_files(const char *folder, const char *name);
 
 void arm(struct fixture *f);
-// Moves the time by `delay`, to the next moment at which something happens.
+// Asserts that the next work is due after `delay`, moves the time by `delay` and does the work.
 void pass(struct fixture *f, nsec_t delay);
 // Writes bytes into a session's file.
 void record(uint64_t id, const char *bytes);

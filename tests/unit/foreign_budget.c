@@ -77,7 +77,7 @@ static void payers_beyond_the_table_share_an_account(void **state)
     assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), -EDQUOT);
     assert_int_equal(budget_take(&budget, 5, 1, 0, NULL), 0); // a payer that has an account
     budget_give(&budget, 9, 1);
-    for (int i = 0; i < 2; i++) // in its place
+    for (int i = 0; i < 2; i++) // in the account that payer 9 had
         assert_int_equal(budget_take(&budget, 1u << 22, 1, 0, NULL), 0);
     assert_int_equal(budget.accounts.n, BUDGET_PAYERS_MAX);
     budget_done(&budget);

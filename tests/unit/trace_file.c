@@ -93,7 +93,7 @@ static size_t size_of(uint32_t i)
     return (i * 37) % 3000 + 1;
 }
 
-// Asserts that `bytes` are packets from *next on; moves it past them.
+// Asserts that `bytes` are packets from *next on, and moves *next past them.
 static void assert_packets(const uint8_t *bytes, size_t size, bool compressible, uint32_t *next)
 {
     struct wire_reader reader = wire_reader_over(bytes, size);

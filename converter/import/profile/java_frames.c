@@ -3,8 +3,8 @@
 // DeobfuscationMapping, for Java frames: the real names of their methods, and the methods that were
 // inlined into them.
 //
-// The path of a frame's mapping determines the app, or else the first process that used the frame.
-// Without an app, a name is used if only one app has the name.
+// The app of a frame comes from the path of the mapping, or else from the first process that used
+// the frame. For a frame without an app, a name counts only if just one app has the name.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@ page.traces.forEach((trace, i) => {
   trace.pageBytes = trace.data.page_size.bytes[0];
 });
 
-// What stands on one line: a number and its unit, a pid, a date with its time.
+// Parts of a sentence that stay on one line: a number and its unit, a pid, a date with its time.
 const WHOLE = /(\(?\d{4}-\d\d-\d\d [\d:]+ UTC\)?|\(?\d\d:\d\d:\d\d UTC\)?|\(pid \d+\)|[\d.,]+ (?:[KMGT]?i?B|[mun]?s|%))(?![\w%])/;
 
 function keepTogether(sentence) {

@@ -153,7 +153,7 @@ function merged(marks) {
   return spans;
 }
 
-// Draws the times in the verdict, and the kills, behind or over a chart.
+// Draws the times in the verdict, behind or over a chart.
 function drawMarks(context, width, top, height) {
   for (const mark of merged(time.marks)) {
     const a = Math.max(xOf(mark.from, width), LEFT);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loader's description of these objects is copied. It stays valid as long as the process runs.
+// Copies the loader's descriptions of these objects. The memory that the descriptions point to
+// stays valid as long as the process runs.
 #include "producer/agents/heap/first_objects.h"
 
 #define OBJECTS_MAX 128

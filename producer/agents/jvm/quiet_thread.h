@@ -5,5 +5,5 @@
 
 #include <stdbool.h>
 
-// Starts a detached thread that receives no signals. Returns false if there are no more threads.
+// Starts a detached thread that receives no signals. Returns false if no thread can be made.
 bool quiet_thread_start(void *(*run)(void *userdata), void *userdata);

@@ -66,7 +66,8 @@ int event_set_add(struct event_set *set, const char *root, const char *group, co
                   enum event_plan_style style, struct err *err);
 
 // Adds sched_process_exit for the names of tasks that end, and sched_process_free for the end of
-// their ids. The events are published. They are recorded instead if the config selects them, too.
+// their ids. The reader publishes these events. An event that the config selects, too, is recorded
+// and not published.
 // Returns 0 or a negative errno, as event_set_add(). Without sched_process_free the rest works.
 int event_set_add_ends(struct event_set *set, const char *root, struct err *err);
 

@@ -35,7 +35,7 @@ void heap_shares_init(struct heap_shares *shares);
 void heap_shares_done(struct heap_shares *shares); // all zero is permitted
 
 // Returns the payer of a process that runs as `uid` (payer.h). Returns 0 also for the recorder's
-// own user, and for all processes of a recording that was made for them (`is_private`).
+// own user, and for all processes if the sockets belong to one recording (`is_private`).
 uint64_t heap_shares_payer(const char *proc, int32_t pid, uid_t uid, bool is_private);
 
 // Takes one more profile. Returns 0, or -EDQUOT with the limit in `err`.

@@ -33,7 +33,7 @@ struct profile_process {
 struct profile_writer {
     struct packet_writer *writer; // borrowed
     bool dump_at_max;
-    // Returns the function of a frame that is in a mapping, or NULL. The pointer may be NULL.
+    // Returns the function of a frame that is in a mapping, or NULL. `name` may be NULL.
     const char *(*name)(void *userdata, const struct book_frame *frame);
     void *userdata;
     // Time of the next dump's numbers, in boot time and in CLOCK_MONOTONIC_COARSE; 0: the time of

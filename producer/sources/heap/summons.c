@@ -6,10 +6,8 @@
 // The folder belongs to the process, in mounts that the process may have made: a moment later, the
 // socket's name may lead to anything. No later operation follows this name. The socket has its
 // owner and mode before it has a name: it is made with the process's file-system ids, which have
-// only the process's rights. Its mode is that of the socket's descriptor, without the umask.
-//
-// The folder is held until the recorder has closed the socket, so that the recorder never has the
-// last reference to another user's mount.
+// only the process's rights. The name gets the mode of the socket's descriptor, less the bits of
+// the umask.
 #include "producer/sources/heap/summons.h"
 
 #include <errno.h>

@@ -46,8 +46,8 @@ struct perf_settings {
     char *const *cmdlines, *const *exclude_cmdlines;
     size_t n_pids, n_exclude_pids, n_cmdlines, n_exclude_cmdlines;
     bool descendants;      // processes that chosen processes start are sampled, too
-    uint32_t n_additional; // number of other programs that are sampled, the first to appear
-    uint32_t n_shards;     // number of parts of all processes, of which one is sampled; 0: all
+    uint32_t n_additional; // this many further programs are sampled, the first to appear
+    uint32_t n_shards;     // one of this many parts of all processes is sampled; 0: all
 };
 
 int perf_settings_read(const struct source_roots *roots, const Pb__PerfEventConfig *config,
@@ -59,7 +59,7 @@ static inline bool perf_settings_has_stacks(const struct perf_settings *settings
 }
 
 // Returns whether the events are opened for the chosen processes alone. Otherwise they count for
-// all processes, and the source picks.
+// all processes, and the source picks the samples of the chosen processes.
 static inline bool perf_settings_is_of_tasks(const struct perf_settings *settings)
 {
     return settings->n_pids > 0 && settings->n_cmdlines == 0 && settings->n_additional == 0 &&

@@ -57,8 +57,8 @@ void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named)
         *unfreed_at(ps, tid) = (struct unfreed_task){tid, named};
 }
 
-// Forgets the task, which was freed at `time`. Returns whether the trace has its name before that
-// time, under the key *ret_key. If another task has the id already, the earlier task was freed.
+// Forgets the task, which was freed at `time`. Returns whether the trace has its name, under the
+// key *ret_key. A name from after `time` does not count: the next task with the id has this name.
 static bool take_named(struct process_stats *ps, int32_t tid, nsec_t time, uint64_t *ret_key)
 {
     struct unfreed_task *unfreed = unfreed_at(ps, tid);

@@ -48,7 +48,7 @@ SELECT name FROM _android_unfreeze_reason WHERE reason = $reason;
 CREATE PERFETTO TABLE android_freezer_events(
   -- Process.
   upid JOINID(process.id),
-  -- Its number in the system.
+  -- Process id.
   pid LONG,
   -- Start (ns).
   ts TIMESTAMP,

@@ -15,7 +15,7 @@ SELECT iif($thread_name GLOB 'kworker/*', 'kworker',
     str_split(str_split(str_split(str_split($thread_name, '-', 0), '[', 0), ':', 0), ' ', 0), 1));
 
 -- Threads that began in a process: upid, process_name, name (standardized), start_ts (ns). With a
--- limit (ns), only threads that ended within this time.
+-- limit (ns), only threads that lived no longer.
 CREATE PERFETTO FUNCTION _android_thread_begins(
   -- Limit (ns), or NULL.
   max_dur DOUBLE
@@ -23,9 +23,9 @@ CREATE PERFETTO FUNCTION _android_thread_begins(
 RETURNS TABLE(
   -- Process.
   upid LONG,
-  -- Its name.
+  -- Name of the process.
   process_name STRING,
-  -- Common part of its name.
+  -- Common part of the thread's name.
   name STRING,
   -- Start (ns).
   start_ts TIMESTAMP

@@ -27,7 +27,7 @@ RETURNS Expr AS __intrinsic_table_ptr_bind($x, __intrinsic_stringify!($y));
 CREATE PERFETTO MACRO _ii_df_select(
     -- Column.
     x ColumnName,
-    -- Its name in the result.
+    -- Name of the column in the result.
     y Expr
 )
 RETURNS _ProjectionFragment AS $x AS $y;
@@ -103,7 +103,7 @@ RETURNS TableOrSubquery AS (
 CREATE PERFETTO MACRO _interval_intersect_single(
     -- Start of the interval (ns).
     ts Expr,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur Expr,
     -- Intervals.
     t TableOrSubquery
@@ -137,19 +137,19 @@ RETURNS TableOrSubquery AS (
 CREATE PERFETTO MACRO _interval_intersect_with_col_names(
     -- First table.
     tab1 TableOrSubquery,
-    -- Its column of the id.
+    -- Column of the id in the first table.
     id_col1 ColumnName,
-    -- Its column of the start (ns).
+    -- Column of the start (ns) in the first table.
     ts_col1 ColumnName,
-    -- Its column of the duration (ns).
+    -- Column of the duration (ns) in the first table.
     dur_col1 ColumnName,
     -- Second table.
     tab2 TableOrSubquery,
-    -- Its column of the id.
+    -- Column of the id in the second table.
     id_col2 ColumnName,
-    -- Its column of the start (ns).
+    -- Column of the start (ns) in the second table.
     ts_col2 ColumnName,
-    -- Its column of the duration (ns).
+    -- Column of the duration (ns) in the second table.
     dur_col2 ColumnName,
     -- Columns of partitions in parentheses, the same in both tables.
     agg_columns ColumnNameList
@@ -164,7 +164,7 @@ RETURNS TableOrSubquery AS (
 -- Cuts the time wherever an interval begins or ends, and lists the intervals of each piece.
 -- Columns: ts and dur (ns) of the piece; group_id: its number, from 1; id: an interval that covers
 -- the piece, or that has ended just where the piece begins; interval_ends_at_ts: 1 in the latter
--- case. O(n log n) and the rows of the result.
+-- case. Takes O(n log n) and the rows of the result.
 CREATE PERFETTO MACRO interval_self_intersect(
     -- Intervals.
     intervals TableOrSubquery

@@ -327,7 +327,7 @@ CREATE PERFETTO FUNCTION _thread_executing_span_critical_path(
     root_utid JOINID(thread.id),
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION
 )
 RETURNS TABLE(

@@ -123,17 +123,17 @@ CREATE PERFETTO TABLE _critical_path_thread_state_slice(
     dur DURATION,
     -- Thread that was waited for.
     utid JOINID(thread.id),
-    -- Its state, see thread_state.
+    -- State of this thread, see thread_state.
     thread_state_id JOINID(thread_state.id),
-    -- Its state.
+    -- Name of this state.
     state STRING,
-    -- Function of the kernel that it waited in.
+    -- Function of the kernel that this thread waited in.
     function STRING,
     -- Processor.
     cpu LONG,
-    -- 1: it waited for a device.
+    -- 1: this thread waited for a device.
     io_wait LONG,
-    -- Its slice that was innermost.
+    -- Slice of this thread that was innermost.
     slice_id JOINID(slice.id),
     -- Number of slices around the slice.
     slice_depth LONG,
@@ -189,7 +189,7 @@ CREATE PERFETTO FUNCTION _critical_path_stack(
     root_utid JOINID(thread.id),
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION,
     -- 1: with the thread's process.
     enable_process_name LONG,
@@ -308,7 +308,7 @@ CREATE PERFETTO FUNCTION _thread_executing_span_critical_path_stack(
     root_utid JOINID(thread.id),
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION
 )
 RETURNS TABLE(
@@ -339,7 +339,7 @@ CREATE PERFETTO FUNCTION _critical_path_graph(
     root_utid JOINID(thread.id),
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION,
     -- 1: with the thread's process.
     enable_process_name LONG,
@@ -379,7 +379,7 @@ CREATE PERFETTO FUNCTION _thread_executing_span_critical_path_graph(
     root_utid JOINID(thread.id),
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION
 )
 RETURNS TABLE(

@@ -63,7 +63,7 @@ GROUP BY utid;
 CREATE PERFETTO FUNCTION sched_time_in_state_for_thread_in_interval(
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION,
     -- Thread.
     utid JOINID(thread.id)
@@ -89,7 +89,7 @@ ORDER BY 4 DESC;
 CREATE PERFETTO FUNCTION sched_time_in_state_and_cpu_for_thread_in_interval(
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur DURATION,
     -- Thread.
     utid JOINID(thread.id)
@@ -119,7 +119,7 @@ CREATE PERFETTO FUNCTION sched_time_in_state_for_cpu_in_interval(
     cpu LONG,
     -- Start of the interval (ns).
     ts TIMESTAMP,
-    -- Its duration (ns).
+    -- Duration of the interval (ns).
     dur LONG
 )
 RETURNS TABLE(

@@ -16,7 +16,7 @@ FROM slice WHERE parent_id IS NOT NULL GROUP BY parent_id;
 CREATE PERFETTO TABLE slice_self_dur(
     -- Slice.
     id ID(slice.id),
-    -- Its own time (ns).
+    -- Time of the slice alone (ns).
     self_dur DURATION
 ) AS
 SELECT c0 AS id, c1 AS self_dur

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thread's own scheduling is stored in memory shared with the guard before it is changed. The
-// guard waits at a pipe for the helper's end. Threads of unusual scheduling classes are left alone,
-// and so are threads of processes that limit the time of real-time threads.
+// Before this module changes the scheduling of a thread, it stores the thread's own scheduling in
+// memory that a guard process shares. A pipe tells the guard that the helper has ended. Threads of
+// unusual scheduling classes are left alone, and so are threads of processes that limit the time of
+// real-time threads.
 #include "producer/agents/heap/attach/priority.h"
 
 #include <errno.h>

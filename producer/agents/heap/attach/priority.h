@@ -3,7 +3,7 @@
 // The priority of a borrowed thread. The thread waits for the processor at each of a dozen steps,
 // like any other thread. While the thread is borrowed, this module raises its priority if the
 // helper may do so. The thread gets its own priority back in every case: if the helper ends early,
-// a process that the helper leaves behind restores it.
+// a process that the helper leaves behind restores the priority.
 #pragma once
 
 struct priority;

@@ -23,11 +23,11 @@ CREATE PERFETTO TABLE android_heap_graph_class_summary_tree(
   root_type STRING,
   -- Objects of the class on this path.
   self_count LONG,
-  -- Their size (bytes).
+  -- Size of the self_count objects (bytes).
   self_size LONG,
   -- Objects of this node and all below.
   cumulative_count LONG,
-  -- Their size (bytes).
+  -- Size of the cumulative_count objects (bytes).
   cumulative_size LONG
 ) AS
 SELECT t.graph_sample_ts, t.upid, t.id, t.parent_id, t.name, t.root_type, t.self_count, t.self_size,

@@ -13,9 +13,9 @@ CREATE PERFETTO TABLE heap_graph_dominator_tree(
   idom_id LONG,
   -- Objects that this one dominates, itself included.
   dominated_obj_count LONG,
-  -- Their size (bytes).
+  -- Size of the dominated objects (bytes).
   dominated_size_bytes LONG,
-  -- Their native memory (bytes).
+  -- Native memory of the dominated objects (bytes).
   dominated_native_size_bytes LONG,
   -- Depth in the tree; 1 without a dominator.
   depth LONG

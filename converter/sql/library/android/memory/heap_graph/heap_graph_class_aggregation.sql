@@ -46,21 +46,21 @@ CREATE PERFETTO TABLE android_heap_graph_class_aggregation(
   is_libcore_or_array BOOL,
   -- Objects.
   obj_count LONG,
-  -- Their size (bytes).
+  -- Size of the objects (bytes).
   size_bytes LONG,
-  -- Their native memory (bytes).
+  -- Native memory of the objects (bytes).
   native_size_bytes LONG,
   -- Reachable objects.
   reachable_obj_count LONG,
-  -- Their size (bytes).
+  -- Size of the reachable objects (bytes).
   reachable_size_bytes LONG,
-  -- Their native memory (bytes).
+  -- Native memory of the reachable objects (bytes).
   reachable_native_size_bytes LONG,
   -- Objects that reachable objects of the class dominate, themselves included.
   dominated_obj_count LONG,
-  -- Their size (bytes).
+  -- Size of the dominated objects (bytes).
   dominated_size_bytes LONG,
-  -- Their native memory (bytes).
+  -- Native memory of the dominated objects (bytes).
   dominated_native_size_bytes LONG
 ) AS
 WITH
