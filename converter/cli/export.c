@@ -2,7 +2,7 @@
 //
 // mmsql export: rows of tables, views and questions as CSV or JSON lines, for other programs. One
 // row is in memory at a time. A file gets its name when it is complete (output_file.h). After a
-// failure, the files that are complete already stay.
+// failure, the files that were complete before it stay.
 #include <errno.h>
 #include <getopt.h>
 #include <sqlite3.h>
@@ -284,7 +284,7 @@ static int run_export(int argc, char **argv)
     if (n < 1)
         return usage_error("export", "a database or a trace is needed");
     if (options.folder && options.output)
-        return usage_error("export", "--output and --folder together");
+        return usage_error("export", "--output and --folder do not go together");
     if (options.folder && !*options.folder)
         return usage_error("export", "--folder is empty");
     if (!options.folder && n != 2)

@@ -336,9 +336,10 @@ static int run_flamegraph(int argc, char **argv)
         stacks->use_size || stacks->ignore_type || stacks->type_only || stacks->thread_only;
     if (options.alloc_log && names_profiles(&options))
         return usage_error("flamegraph",
-                           "options of heap profiles and of allocation logs together");
+                           "options of heap profiles and of allocation logs do not go together");
     if (names_samples(&options) && (names_heaps(&options) || options.alloc_log))
-        return usage_error("flamegraph", "options of samples and of heap profiles together");
+        return usage_error("flamegraph",
+                           "options of samples and of heap profiles do not go together");
     if (is_of(&options, "java") && !options.alloc_log && !options.heap)
         options.heap = "com.android.art";
     if (stacks->type_only && (stacks->thread_only || stacks->ignore_type))

@@ -428,7 +428,7 @@ static int run_pprof(int argc, char **argv)
     if (options.of && str_eq(options.of, "heap"))
         options.of = NULL;
     if (options.of && options.heap)
-        return usage_error("pprof", "--heap and --of samples together");
+        return usage_error("pprof", "--heap and --of samples do not go together");
     options.path = argv[optind];
     return pprof_run(&options);
 }

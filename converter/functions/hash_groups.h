@@ -7,7 +7,8 @@
 //         'SELECT state, count(*), sum(dur) FROM thread_state GROUP BY 1')
 //
 // has the rows of the last statement in the same order. The first argument, the form, has a sign
-// for each key, which is - if the key's largest value comes first, and a letter for each aggregate.
+// for each key (- if the key's largest value comes first, otherwise +) and then a letter for each
+// aggregate.
 // Each aggregate but n has one argument in __mmsql_group:
 //
 //     n count(*)   c count(x)   s sum(x)   t total(x)   a avg(x)   m min(x)   M max(x)

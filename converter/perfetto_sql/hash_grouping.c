@@ -168,7 +168,7 @@ static bool is_name(struct sql_token token)
     return token.kind == SQL_WORD || token.kind == SQL_QUOTED;
 }
 
-// Words of expressions that are not names.
+// Words that are not names, in expressions.
 static const char *const words[] = {
     "AND",  "OR",     "NOT",     "NULL",    "IS",     "IN",   "BETWEEN", "LIKE",   "GLOB",
     "CASE", "WHEN",   "THEN",    "ELSE",    "END",    "AS",   "TRUE",    "FALSE",  "ISNULL",

@@ -33,7 +33,7 @@ struct flame {
 
 struct flame_look {
     const char *title, *unit; // borrowed
-    double min_share;         // frames below this part of the whole are left out
+    double min_share;         // frames with less than this part of the whole are left out
 };
 
 // Adds a stack, outermost frame first. Returns 0 or -ENOMEM.

@@ -14,7 +14,7 @@ static uint64_t *index_at(const struct backlog *backlog, int64_t id)
     return (uint64_t *)(void *)backlog->index.bytes + id;
 }
 
-// Counts bytes that were written or read. Both count, because the places in the files differ.
+// Counts bytes that were written or read. Reads count, too: they map other pages than the writes.
 static void used_note(struct backlog *backlog, size_t n_bytes)
 {
     backlog->n_used += n_bytes;

@@ -267,8 +267,9 @@ static int check_payer(struct foreign *foreign, uint64_t payer, struct err *err)
     int r = foreign_check_left(foreign, payer, err);
     if (r == 0 && is_refused(foreign, payer))
         r = err_set(err, -ETIMEDOUT,
-                    "a look-up or read of files of user %" PRIu64 " took longer than %d s", payer,
-                    (int)(FOREIGN_TIME / NSEC_PER_SEC));
+                    "look-ups and reads of files of user %" PRIu64 " took too long: files of this "
+                    "user are left alone for %d s",
+                    payer, (int)(FOREIGN_REST / NSEC_PER_SEC));
     return r;
 }
 
@@ -322,7 +323,8 @@ static int start_process(struct foreign_helper *helper)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
     helper->fd = fds[0];
-    // The child's end must not have its final number already: then it would stay close-on-exec.
+    // The child's end must not have the number FOREIGN_SOCKET_FD yet: dup2() to the same number
+    // would leave it close-on-exec.
     int child_fd CLEANUP(close_fdp) = fcntl(fds[1], F_DUPFD_CLOEXEC, FOREIGN_SOCKET_FD + 1);
     close_fd(fds[1]);
     int r = child_fd < 0 ? -errno : spawn(helper->foreign, child_fd, &helper->pid);
@@ -346,8 +348,8 @@ static struct foreign_call *call_free(struct foreign_call *call)
     return NULL;
 }
 
-// Counts the time that the job reports. If the job killed the helper, the time counts from its
-// start.
+// Counts the time that the job reports. If the job killed the helper, the time since the start of
+// the job counts.
 static void count_time(struct foreign_helper *helper, uint64_t payer, uint64_t taken_us)
 {
     struct foreign *foreign = helper->foreign;
@@ -355,8 +357,8 @@ static void count_time(struct foreign_helper *helper, uint64_t payer, uint64_t t
         budget_spend(&foreign->time, payer, taken_us, nsec_now(CLOCK_BOOTTIME)))
         return;
     log_warning(foreign->options.log,
-                "files of user %" PRIu64 " have taken %d s of helpers in a minute: they are left "
-                "alone for %d s",
+                "look-ups and reads of files of user %" PRIu64 " took more than %d s in a minute: "
+                "files of this user are left alone for %d s",
                 payer, FOREIGN_SHARE / 1000000, (int)(FOREIGN_REST / NSEC_PER_SEC));
     refuse_payer(foreign, payer);
 }

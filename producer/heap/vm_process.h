@@ -42,6 +42,6 @@ bool vm_process_sees(const struct vm_process *vm, const char *path);
 int vm_process_folder(const struct vm_process *vm, const char **ret);
 
 // vm_process_become() takes the effective ids of the VM's user. vm_process_become_self() returns to
-// the own ids. Call these functions only in a process with one thread.
+// this process's ids. Call these functions only in a process with one thread.
 void vm_process_become(const struct vm_process *vm);
 void vm_process_become_self(void);

@@ -275,10 +275,10 @@ class Folder(unittest.TestCase):
         self.put("b.cfg", text)
         with running(self.root, "--kmem-events", "none") as daemon:
             daemon.wait(lambda: ".cfg: armed" in daemon.said()
-                        and "tried again later" in daemon.said())
+                        and "tries again later" in daemon.said())
             daemon.wait(lambda: states.sleeps(daemon.pid, 0.2))
             states.wait_for_turns(daemon.pid, 1)  # the next try, which fails, too
-            self.assertEqual(daemon.said().count("tried again later"), 1)
+            self.assertEqual(daemon.said().count("tries again later"), 1)
             self.assertEqual(daemon.said().count(".cfg: armed"), 1)
             self.assertIn("unique_session_name", daemon.said())
             [armed] = re.findall(r"armed/(.)\.cfg: armed", daemon.said())

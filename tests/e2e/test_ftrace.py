@@ -20,7 +20,7 @@ import states
 INSTANCES = lib.TRACEFS / "instances"
 STATE = pathlib.Path("/run/mmtrace")
 
-# The work of the traced process, after its signal: page faults, files, threads, sleeping.
+# The work of the traced process, after it has read a line: page faults, files, threads, sleeping.
 LOAD = """
 import mmap, os, sys, tempfile, threading, time
 print("ready", flush=True)
@@ -56,8 +56,7 @@ def instances_of(process):
 
 
 def bundles(packets):
-    """The bundles of linux.ftrace. The ends of named tasks have bundles of their own beside
-    them."""
+    """The bundles of linux.ftrace, without the bundles that only tell the ends of named tasks."""
     found = [p.one("ftrace_events") for p in lib.of_kind(packets, "ftrace_events")]
     return [b for b in found
             if not b.get("event") or any("sched_process_free" not in e for e in b["event"])]
@@ -143,7 +142,7 @@ class FtraceCase(unittest.TestCase):
         return done
 
     def load(self, rounds=5):
-        """Starts a process that waits for a signal before it works."""
+        """Starts a process that waits for a line on standard input before it works."""
         process = subprocess.Popen([sys.executable, "-c", LOAD, str(rounds)], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.kill, process)

@@ -71,7 +71,8 @@ class Kinds(Heap):
 
     def test_intervals(self):
         """The number of points in the bytes is binomial. The bounds are five standard deviations,
-        for each function and for all together, less than 2 % of these sums."""
+        for each function and for the sum of all functions. The bound of this sum is less than 2 %
+        of the sum."""
         for interval, threads, rounds in ((7, 1, 16000), (512, 4, 20000), (4096, 4, 60000),
                                           (65536, 1, 2000000)):
             rows = self.measure(interval, threads, rounds)

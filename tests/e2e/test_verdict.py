@@ -259,7 +259,8 @@ class Health(Case):
     def test_convert(self):
         done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.dir / "t.db")
         self.assert_said(done)
-        self.assertNotIn("other problems", done.stderr)  # of the verdict: they are all below it
+        # A line of the verdict alone; here all problems are printed below the verdict.
+        self.assertNotIn("other problems", done.stderr)
         done = lib.run(lib.MMSQL, "convert", "--quiet", self.trace, "-o", self.dir / "t.db")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 

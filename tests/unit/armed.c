@@ -98,15 +98,16 @@ static void test_failures_are_reported_once(void **state)
     arm(f);
     pass(f, ARMED_DELAY_MIN);
     pass(f, 2 * ARMED_DELAY_MIN);
-    assert_string_equal(f->said.text,
-                        "armed/one.cfg: not armed yet, tried again later: no more of these\n");
+    assert_string_equal(
+        f->said.text,
+        "armed/one.cfg: not armed yet, mmtrace tries again later: no more of these\n");
     fake.enable_result = 0;
     fake.start_result = -EIO;
     strbuf_clear(&f->said);
     pass(f, 4 * ARMED_DELAY_MIN);
     pass(f, 8 * ARMED_DELAY_MIN);
-    assert_string_equal(f->said.text,
-                        "armed/one.cfg: not armed yet, tried again later: will not start\n");
+    assert_string_equal(
+        f->said.text, "armed/one.cfg: not armed yet, mmtrace tries again later: will not start\n");
     assert_int_equal(n_live(), 0);
     fake.start_result = 0;
     pass(f, 16 * ARMED_DELAY_MIN);
@@ -282,7 +283,7 @@ static void test_shortage_loses_no_config(void **state)
     pass(f, 60 * NSEC_PER_SEC);
     assert_int_equal(n_live(), 1);
     assert_non_null(
-        strstr(f->said.text, "armed/two.cfg: not armed yet, tried again later: config"));
+        strstr(f->said.text, "armed/two.cfg: not armed yet, mmtrace tries again later: config"));
     // The config can be read now, but there is nothing left for its file.
     pass(f, NSEC_PER_SEC);
     pass(f, 0);

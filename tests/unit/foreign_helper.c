@@ -192,7 +192,8 @@ static void a_late_job_costs_its_payer_alone(void **state)
     run_until_done(&f);
     assert_string_equal(f.told.text, "=-110 b1=0 =-110 ");
     assert_int_equal(ask(&f, ANSWER, 1, "a", NULL, &err), -ETIMEDOUT);
-    assert_string_equal(err.text, "a look-up or read of files of user 1 took longer than 2 s");
+    assert_string_equal(err.text, "look-ups and reads of files of user 1 took too long: files of "
+                                  "this user are left alone for 60 s");
     assert_int_equal(ask(&f, ANSWER, 0, "r", NULL, &err), 0);
     run_until_done(&f);
     teardown(&f);

@@ -31,7 +31,7 @@ static void snapshot_holds_what_there_is(void **state)
     pass(NSEC_PER_SEC);
     uint64_t b = clone_with(&(struct service_clone_request){.unique_session_name = "n"}, 0);
     assert_string_equal(read_letters(a), "ct..Z");
-    assert_string_equal(read_letters(b), "...Z"); // its trigger is in the first
+    assert_string_equal(read_letters(b), "...Z"); // the packet of the trigger is in the first
     assert_string_equal(read_letters(a), "Z");
     assert_int_equal(n_running, 1);
     assert_string_equal(t.diary, "1 started, 1 clone t");

@@ -164,7 +164,7 @@ static void snapshots_wait_for_drift(void **state)
     ahead += 1 * NSEC_PER_MSEC;
     service_packets_snapshot(&packets);
     assert_int_equal(packets.n_snapshots, 2);
-    // A session that goes on keeps the very first and the newest.
+    // A session that goes on keeps the first snapshot and the newest snapshots.
     for (int i = 0; i < 100; i++) {
         ahead -= 20 * NSEC_PER_MSEC;
         service_packets_snapshot(&packets);

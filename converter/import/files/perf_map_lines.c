@@ -5,7 +5,7 @@
 // an earlier line at the same address. All lines are kept, in file order.
 //
 // perf-PID.map.times in the same folder has the times at which code was created and freed, if the
-// runtime writes them.
+// runtime's agent (producer/agents/jvm) wrote the map.
 //
 // The pid is in the file's name. If the trace has several processes with the pid, the map belongs
 // to the last process, because a runtime overwrites the map at its start.
@@ -92,7 +92,7 @@ static bool perf_map_recognise(const char *path, const uint8_t *bytes, size_t si
     struct lines lines = lines_over(bytes, size);
     struct span line;
     size_t n = 0, n_good = 0;
-    if (str_ends_with(path, ".map.times")) // the recorder's file of times beside a map
+    if (str_ends_with(path, ".map.times")) // the agent's file of times beside a map
         return false;
     while (n < LINES_LOOKED_AT && lines_next_full(&lines, &line)) {
         struct perf_map_symbol symbol;

@@ -102,7 +102,7 @@ static int64_t lines_write(struct import *im, const struct wire_field *message, 
     return set;
 }
 
-// Returns the build id as hex digits, in strings, the form of the build ids of mappings.
+// Returns the id in strings of the build id as hex digits, as mappings have build ids.
 static uint32_t build_id_keep(struct import *im, const struct wire_field *bytes)
 {
     CLEANUP(strbuf_done) struct strbuf hex = {0};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One sampler serves all these heaps: each allocation advances the thread toward its next sampling
-// point by its size, in sampling intervals of its heap. The points form a Poisson process in
-// whatever order heaps and intervals alternate, and a thread needs no state per heap.
+// One sampler serves all these heaps: each allocation advances the thread toward the thread's next
+// sampling point, by the size of the allocation in sampling intervals of its heap. The points form
+// a Poisson process in whatever order heaps and intervals alternate, and a thread needs no state
+// per heap.
 //
 // A heap that was unloaded with its library is forgotten, but its name is not: a heap that comes
 // back, or another heap with the same name, gets the same number.
@@ -105,7 +106,7 @@ static bool is_somebodys(const char *name)
     return strcmp(name, HEAP_MALLOC_NAME) == 0 || strcmp(name, HEAP_JAVA_NAME) == 0;
 }
 
-// Returns 0 if the name has no number.
+// Returns the number of the name. A new name gets the next number. Returns 0 if it cannot get one.
 static size_t number_of(const char *name)
 {
     for (size_t i = 1; i <= heaps.n; i++)

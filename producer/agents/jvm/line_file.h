@@ -18,11 +18,11 @@ struct line_file {
     char *buffer; // owned; NULL: closed
 };
 
-// Replaces a plain file that has no other name by an empty one. A link of any kind is refused and
-// left alone. Returns a descriptor or a negative errno.
+// Opens a plain file, which is made if it is missing, and empties it. A link of any kind, or a file
+// that has a second name, is refused and left alone. Returns a descriptor or a negative errno.
 int line_file_take(const char *path);
 
-// Opens and replaces the file; a link of any kind is refused. Returns 0 or a negative errno.
+// Opens the file by line_file_take(). Returns 0 or a negative errno.
 int line_file_open(struct line_file *file, const char *path);
 
 // Returns whether a line of `size` fits without a write of the buffered lines.

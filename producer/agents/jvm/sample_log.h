@@ -32,8 +32,8 @@ struct sample {
 typedef size_t (*sample_frame_fn)(void *userdata, const struct sample_frame *frame, char *text,
                                   size_t size);
 
-// Replaces the file; a symbolic link is refused. *ret is never freed, because callbacks of the VM
-// may run until the process ends. Returns 0 or a negative errno.
+// Opens and empties the file; a link of any kind is refused. *ret is never freed, because callbacks
+// of the VM may run until the process ends. Returns 0 or a negative errno.
 int sample_log_open(const char *path, struct sample_log **ret);
 
 // Adds a sample; *ret_key is the key of its stack. Returns 0; -ENOMEM if the sample is lost; -EIO

@@ -574,7 +574,7 @@ void entry_try_session(struct entry *entry)
     int r = make_session(entry, &err);
     if (r < 0) {
         armed_file_close(&entry->file);
-        complain(entry, &err, "not armed yet, tried again later: ");
+        complain(entry, &err, "not armed yet, mmtrace tries again later: ");
         wait_longer(entry);
         return;
     }
@@ -675,7 +675,7 @@ void entry_load(struct entry *entry)
     entry->told = false;
     int r = load(entry, &err);
     if (armed_may_pass(r)) {
-        complain(entry, &err, "not armed yet, tried again later: ");
+        complain(entry, &err, "not armed yet, mmtrace tries again later: ");
         load_later(entry);
         return;
     }

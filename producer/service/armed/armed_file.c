@@ -350,8 +350,8 @@ bool armed_folder_find_oldest(const struct armed_folder *folder, struct armed_ol
     return found;
 }
 
-// Prunes marked or unmarked files. A user other than root can cause any number of marked files, so
-// that these must not displace others.
+// Prunes marked or unmarked files. A user other than root can cause any number of marked files:
+// these must not displace unmarked files.
 static void prune_kind(const struct armed_folder *folder, const struct old_files *files,
                        bool marked, int dir_fd, const struct log *log)
 {

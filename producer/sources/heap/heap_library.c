@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The variable is ignored in a program with more rights than its user.
+// MMTRACE_HEAP_LIBRARY is ignored in a program with more rights than its user.
 #include "producer/sources/heap/heap_library.h"
 
 #include <errno.h>

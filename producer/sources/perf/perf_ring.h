@@ -27,7 +27,8 @@ struct perf_ring {
 };
 VEC_DEFINE(perf_ring_vec, struct perf_ring);
 
-// Maps the ring of an event: 2^n `pages` of data. Returns 0 or a negative errno.
+// Maps the ring of an event with `pages` pages of data, a power of two. Returns 0 or a negative
+// errno.
 int perf_ring_map(struct perf_ring *ring, int fd, uint32_t pages);
 void perf_ring_unmap(struct perf_ring *ring);
 

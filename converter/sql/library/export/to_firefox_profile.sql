@@ -3,8 +3,8 @@
 -- CPU samples as a profile for profiler.firefox.com (the "processed" format, version 48).
 
 -- Frames of the call sites of a thread's samples, callers included. A frame with inlined functions
--- has a row for each function. Numbers count from 0 within a thread: utid, callsite_id, parent_id,
--- name, inline_depth, is_innermost, stack, frame, func.
+-- has a row for each function. The numbers stack, frame and func count from 0 within a thread. The
+-- other columns are utid, callsite_id, parent_id, name, inline_depth and is_innermost.
 CREATE PERFETTO TABLE _firefox_stack AS
 WITH RECURSIVE
   site(utid, id) AS (
