@@ -47,7 +47,7 @@ static const char help[] =
     "      --by-thread      give each thread a frame (samples only)\n"
     "      --reverse-stack  innermost frames first\n"
     "      --depth-limit N  no more than N frames of a stack\n"
-    "      --min-percent P  leave out frames below this part of the whole (default\n"
+    "      --min-percent P  leave out frames with less than P % of the whole (default\n"
     "                       0.02)\n" QUESTION_HELP "  -h, --help           this text\n"
     "\n"
     "Examples:\n"

@@ -43,8 +43,8 @@ const struct translator *translator_of(enum kind_id kind);
 int translate(struct input *input, const struct translator *translator,
               const struct input_needs *needs, struct err *err);
 
-// Must be called after each piece of about `n` bytes that was read. Releases pages. Returns 0,
-// -ECANCELED, or the failure of the packets, with text.
+// Must be called after each piece that was read; `n` is the approximate size of the piece in bytes.
+// Releases pages. Returns 0, -ECANCELED, or the failure of the packets, with text.
 int translation_step(struct translation *translation, size_t n);
 
 // Records damage of the file. Only the first call counts.

@@ -134,7 +134,7 @@ FTRACE = (
 
 def kinds_answer(name):
     """The kinds of packets in a trace, and the contents that every run has. Kernel events are left
-    out: other programs cause them, or end, in some runs."""
+    out, because other programs cause them in some runs only."""
     def answer(folder, done):
         packets = lib.decode(folder / name)
         kinds = {kind: True for packet in packets for kind in packet if kind != "ftrace_events"}

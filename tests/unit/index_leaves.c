@@ -40,7 +40,8 @@ static void late_rows_are_sorted_into_leaves(void **state)
         }
 }
 
-// The rows have values of every kind. In the first two databases a row comes late, or groups move.
+// The rows have values of every kind. In the first database a row comes late, in the second a group
+// joins another group, and in the third a group gets a new number.
 static void leaves_of_clustered_tables_are_sorted_again(void **state)
 {
     (void)state;

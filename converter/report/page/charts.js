@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Line charts and stacked charts, drawn with uPlot on the shared time axis.
 
-// A chart: id, title, unit, note, series [{key, label, set}], stacked, need (the config that
-// records it). `set` is the dataset with the series; series that the trace lacks are left out.
+// A chart: id, group, title, unit, note, series, stacked, steps, need (the config that records the
+// data). Each of `series` is [dataset, key of the series in the dataset, label, whether the line is
+// hidden at first]. Series that the trace lacks are left out. `all` in place of `series`: a dataset
+// of which all series are shown.
 const CHARTS = [
   {id: "pressure", group: "machine", title: "Stalled time (PSI)", unit: "percent",
     note: "Share of time in which tasks waited",

@@ -249,8 +249,8 @@ static int add_named_op(struct compiler *compiler, const struct format_field *fi
     return 0;
 }
 
-// GenericFtraceEvent has no bytes and no arrays: numbers of arrays are written one by one,
-// everything else is left out.
+// GenericFtraceEvent has no bytes and no arrays: the elements of an array of numbers are written
+// one by one, and other arrays and bytes are left out.
 static int compile_generic(struct compiler *compiler)
 {
     add_text(&compiler->bytes, PB_GenericFtraceEvent_event_name, compiler->format->name);

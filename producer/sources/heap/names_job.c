@@ -47,7 +47,7 @@ struct symbol_file {
     struct timespec modified;
     uint64_t number, last_used, bytes;
     struct elf_symbols symbols;
-    struct elf_code code; // of a debug file: of the file that it belongs to
+    struct elf_code code; // for a debug file, the code of the file that it belongs to
 };
 VEC_DEFINE(symbol_file_vec, struct symbol_file *);
 
