@@ -164,7 +164,7 @@ static int member_take(struct tar *tar, const uint8_t *bytes, size_t n_there, ui
         return 0;
     char damage[96] = "";
     if (n_there < size)
-        snprintf(damage, sizeof(damage), "the archive ends after %zu of its bytes", n_there);
+        snprintf(damage, sizeof(damage), "the archive ends after %zu bytes of this file", n_there);
     struct member member = {.archive = archive, .pos = bytes, .end = bytes + n_there};
     return archive_take(archive, name, *damage ? damage : NULL, member_read, &member, err);
 }
