@@ -119,7 +119,8 @@ Values and rows:
   repeats ucpu. They differ in traces of several machines only.
 - filedescriptor.ufd is unique, as its name says; in the peer, and with --compat, it repeats the
   number of the descriptor, so that files of several processes cannot be told apart.
-- A trace without a clock_snapshot has none. Metadata without a value have no row.
+- clock_snapshot is empty if the trace has no snapshot of clocks. Metadata without a value have no
+  row.
 - A machine beside the host does not make its clock the clock of the trace, unless the host has no
   clocks in the trace.
 - Stats of the peer itself are missing, except the time of the conversion. Stats of mmsql begin with

@@ -159,6 +159,6 @@ bool own_sandbox_enter(struct own_sandbox *sandbox)
     sandbox_done(sandbox);
     if (r == 0 || sandbox_is_unavailable(r))
         return true;
-    say("the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off goes without)", strerror(-r));
+    say("the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off runs without it)", strerror(-r));
     return false;
 }

@@ -67,7 +67,7 @@ static void refuse(struct trace_cache *cache, const char *folder, const char *wh
     if (!cache->refusal &&
         asprintf(&cache->refusal,
                  "%s: no cache of traces, because this folder %s (XDG_CACHE_HOME "
-                 "names another, --no-cache goes without)",
+                 "names another folder, --no-cache uses none)",
                  folder, why) < 0)
         cache->refusal = NULL;
 }

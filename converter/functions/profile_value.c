@@ -354,7 +354,7 @@ static const char *arguments_check(int argc, sqlite3_value **argv)
     if (argc < 1 || (argc - 1) % 3)
         return "profile: a stack and triples of a type, a unit and a value are expected";
     if (sqlite3_value_type(argv[0]) != SQLITE_BLOB)
-        return "profile: the stack must be a BLOB, made by cat_stacks or a function beside it";
+        return "profile: the stack must be a BLOB, made by cat_stacks() or stack_from_...()";
     for (int i = 1; i < argc; i += 3)
         if (sqlite3_value_type(argv[i]) != SQLITE_TEXT ||
             sqlite3_value_type(argv[i + 1]) != SQLITE_TEXT ||

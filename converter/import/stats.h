@@ -132,7 +132,7 @@
     S(perf_cpu_lost_records, true, "data_loss", "trace",                                           \
       "Samples that the kernel dropped; by processor.")                                            \
     S(perf_guardrail_stop_ts, true, "data_loss", "trace",                                          \
-      "Time at which a session ended early, because it took too much; by session.")                \
+      "Time at which a session ended early, because it took too much memory; by session.")         \
     S(perf_process_shard_count, true, "info", "trace", NULL)                                       \
     S(perf_samples_skipped, false, "error", "analysis",                                            \
       "Samples without call chain, because reading it failed.")                                    \
@@ -314,7 +314,7 @@
     S(v8_intern_errors, false, "data_loss", "analysis",                                            \
       "Code whose interned data the trace lacks; left out.")                                       \
     S(config_write_into_file_discard, true, "data_loss", "trace",                                  \
-      "The recording was written into a file, and from a DISCARD buffer.")                         \
+      "DISCARD buffers of a recording into a file, which may lack its later events; by buffer.")   \
     S(config_write_into_file_no_flush, false, "error", "trace",                                    \
       "The recording was written into a file, and the config asks for no flush of the sources.")   \
     S(long_trace_mode_bytes_overwritten, true, "data_loss", "trace",                               \
@@ -392,7 +392,7 @@
     S(json_tokenizer_failure, false, "error", "trace",                                             \
       "Events of JSON that cannot be read; left out.")                                             \
     S(slice_spill_overlapping_complete_event, false, "error", "analysis",                          \
-      "Slices of JSON that overlap others of their thread; they are on tracks beside it.")         \
+      "Slices of JSON that overlap others of their thread; they have tracks of their own.")        \
     S(mmsql_json_samples_left_out, false, "notice", "analysis",                                    \
       "Samples of V8's profiler in JSON, which are not converted.")                                \
     S(mmsql_text_unknown_fields, false, "notice", "analysis",                                      \

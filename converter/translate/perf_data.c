@@ -308,7 +308,8 @@ static int records_walk(struct perf_data *data, const uint8_t *at, const uint8_t
         record_write(data, &record, record.ts);
     }
     if (r == 0 && more < 0)
-        translation_damage(data->to, "the records break at byte %zu of them", (size_t)(at - start));
+        translation_damage(data->to, "the records cannot be read from their byte %zu on",
+                           (size_t)(at - start));
     return r;
 }
 

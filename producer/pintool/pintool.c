@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     if (r == 0)
         return program_main(&program, argc, argv);
     fprintf(stderr,
-            PINTOOL ": the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off goes without)\n",
+            PINTOOL ": the sandbox cannot be entered: %s (MMTRACE_SANDBOX=off runs without it)\n",
             strerror(-r));
     return PROGRAM_FAILED;
 }

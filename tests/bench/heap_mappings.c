@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The recorder's cost of a client that has loaded N pieces of code: to tell of them once and once
-// more, and a sample of 20 frames at addresses that were not seen before.
+// The recorder's cost of a client that has loaded N pieces of code: the records of all pieces, the
+// same records once more, and a sample of 20 frames at addresses that were not seen before.
 //
 // usage: bench_heap_mappings [N...]    (default: 100 1000 65535)
 #include <inttypes.h>

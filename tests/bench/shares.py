@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-# The first pattern that fits a function's name says what it is for.
+# The first pattern that fits a function's name says what the function is for.
 GROUPS = (
     ("ordering",
      re.compile(

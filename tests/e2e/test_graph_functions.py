@@ -477,8 +477,9 @@ class Forests(Case):
 
     def test_errors(self):
         for make in (self.sums, self.reach):
-            self.fails(make([(1, 2, 1), (2, 1, None)]), "forest: nodes are their own parents")
-            self.fails(make([(1, 1, 1)]), "forest: nodes are their own parents")
+            self.fails(make([(1, 2, 1), (2, 1, None)]),
+                       "forest: the parents of nodes form a circle")
+            self.fails(make([(1, 1, 1)]), "forest: the parents of nodes form a circle")
             self.fails(make([(1, 2, 1), (1, 3, None), (2, None, 1), (3, None, 1)]),
                        "forest: a node has two parents")
         self.fails(self.reach([(1, None, 0.5)]), "forest: a group is not an integer")

@@ -120,7 +120,7 @@ class Snapshot(Service):
         target = self.start(TRUTH, "1", "50000000")
         recorder = self.start(MMTRACE, "heap", "--dump-at-max", "-o", self.trace, "-p", target.pid)
         wait_for(lambda: self.ask("--pid", str(target.pid)).returncode == 0, "a dump")
-        said = self.until_said(recorder, "dump_at_max is one dump")
+        said = self.until_said(recorder, "dump_at_max makes one dump")
         self.end(recorder)
         self.assertEqual(self.n_dumps(), 1)
 

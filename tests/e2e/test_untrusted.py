@@ -186,7 +186,7 @@ class TakenOver(Untrusted):
                                       done.stderr)
                     elif n == 4 and HAS_LANDLOCK:
                         self.assertIn("mmsql: the sandbox cannot be entered: Too many open files "
-                                      "(MMTRACE_SANDBOX=off goes without)", done.stderr)
+                                      "(MMTRACE_SANDBOX=off runs without it)", done.stderr)
         self.assertEqual(codes, {0, 1})
 
     def test_query(self):

@@ -218,7 +218,7 @@ static void add_another(void *userdata)
     assert_int_equal(loop_add_timer(calls->loop, due, 0, add_another, calls, &calls->timer), 0);
 }
 
-// A timer that is always due does not keep the loop from descriptors.
+// A timer that is always due does not keep the loop from handling descriptors.
 static void past_timers_do_not_starve_io(void **state)
 {
     (void)state;

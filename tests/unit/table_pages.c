@@ -79,7 +79,7 @@ static void trees_of_every_height_are_whole(void **state)
     }
 }
 
-// The texts are from some that share a page to some with several pages each.
+// Some of the texts share a page, others take several pages each.
 static void texts_of_every_size_are_kept(void **state)
 {
     (void)state;
@@ -201,7 +201,7 @@ static void indexes_are_whole(void **state)
     }
 }
 
-// Each leaf of the index has one entry more or less than in the last database.
+// The last leaf of the index is filled more or less in each database.
 static void indexes_of_any_size_are_whole(void **state)
 {
     (void)state;

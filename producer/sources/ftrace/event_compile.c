@@ -20,7 +20,7 @@
 #include "producer/sources/ftrace/plan_fields.h"
 #include "protos/fields.h"
 
-// Field numbers of google.protobuf.FieldDescriptorProto.
+// Values of `type` and `label` in google.protobuf.FieldDescriptorProto.
 enum {
     DESCRIPTOR_TYPE_INT64 = 3,
     DESCRIPTOR_TYPE_UINT64 = 4,

@@ -27,7 +27,8 @@ struct client_heap {
     struct heap_book book;
 };
 
-// The reason for a process that was found just before the recording ended.
+// Reasons why a process has no profile. HEAP_ENDED_EARLY: the process was found just before the
+// recording ended.
 #define HEAP_TAKEN       "it is being profiled already"
 #define HEAP_ENDED_EARLY "the recording ended before its profile began (record for longer)"
 

@@ -125,7 +125,8 @@ static int read_dumps(const Pb__HeapprofdConfig *config, struct heap_settings *r
     if (!dump || dump->dump_interval_ms == 0)
         return 0;
     if (config->dump_at_max)
-        return refuse(err, "dump_at_max", "is one dump: it cannot be with continuous_dump_config");
+        return refuse(err, "dump_at_max",
+                      "makes one dump, and does not go with continuous_dump_config");
     ret->dump_interval = dump->dump_interval_ms * NSEC_PER_MSEC;
     ret->dump_phase = dump->dump_phase_ms * NSEC_PER_MSEC;
     return 0;

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- Nodes of trees and those above them.
+-- Nodes of trees, and the nodes above them.
 
 INCLUDE PERFETTO MODULE graphs.search;
 
