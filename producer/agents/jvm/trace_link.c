@@ -35,9 +35,9 @@ struct trace_link {
     struct trace_ring *ring;
     _Atomic uint64_t interval_bytes;
     atomic_bool ended, disposes;
-    bool begins_with_profile;                               // of the thread
+    bool begins_with_profile;                               // the thread begins in a profile
     int wake_fd;                                            // owned; -1: the thread has ended
-    pthread_mutex_t lock;                                   // for the names and for waking
+    pthread_mutex_t lock;                                   // for the two sockets and for waking
     char socket[AGENT_SOCKET_MAX], visit[AGENT_SOCKET_MAX]; // empty: none
 };
 
@@ -125,7 +125,7 @@ static bool recorder_find(struct trace_link *link)
     return true;
 }
 
-// Without a socket of its own the thread sleeps until a socket is named.
+// If link->socket is empty, the thread sleeps until trace_link_turn() sets a socket.
 static void link_sleep(struct trace_link *link)
 {
     struct pollfd wake = {.fd = link->wake_fd, .events = POLLIN};
@@ -137,7 +137,7 @@ static void link_sleep(struct trace_link *link)
         (void)!read(link->wake_fd, &n, sizeof(n));
 }
 
-// A socket that is named during a profile waits for the profile's end.
+// A socket that is set during a profile is used after the profile's end.
 static void profile_run(struct trace_link *link)
 {
     uint64_t n;
