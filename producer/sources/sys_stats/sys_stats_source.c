@@ -3,7 +3,7 @@
 // Polls counters of the whole machine. Every kind has a period and a grid of its own, which begins
 // when the source starts: kind k is due at start + i * period. One timer is set to the next moment
 // at which anything is due. Kinds that are due together share a packet. Grid points that pass while
-// the process sleeps are not repeated; they count as lost.
+// the process sleeps are not repeated; they count as missed readings.
 //
 // A sample reads into one buffer and writes straight into the trace. The room that each kind needs
 // is learned: if a packet overflows, it is dropped, and the same kinds are sampled again with twice
@@ -368,10 +368,11 @@ static void init_counters(struct sys_stats *stats)
         counter_set_init(&stats->vmstat, &counter_kind_vmstat, (const int *)config->vmstat_counters,
                          config->n_vmstat_counters);
     if (n_unknown)
-        log_warning(stats->env.log,
-                    "linux.sys_stats: %zu of the requested counters have no name in this schema "
-                    "and are skipped",
-                    n_unknown);
+        log_warning(
+            stats->env.log,
+            "linux.sys_stats: mmtrace does not know %zu of the requested counters; they are "
+            "left out",
+            n_unknown);
     for (size_t i = 0; i < config->n_stat_counters; i++)
         stats->stat_counters |= 1u << ((unsigned)config->stat_counters[i] & 31);
     if (config->n_stat_counters == 0)

@@ -6,7 +6,7 @@ INCLUDE PERFETTO MODULE graphs.search;
 
 -- The slices that each of some slices reaches over any number of flows. The built-in function
 -- following_flow(id) has the slices of one slice. Columns: root_node_id, the first slice; node_id,
--- a slice; parent_node_id, the slice before on the search.
+-- a slice; parent_node_id, the slice from which the search reached it.
 CREATE PERFETTO MACRO _slice_following_flow(
     -- Slices to begin with: id.
     source_table TableOrSubquery
