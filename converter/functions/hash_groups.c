@@ -397,7 +397,7 @@ static int groups_connect(sqlite3 *handle, void *userdata, int argc, const char 
         sqlite3_str_appendf(sql, "__t%d TEXT, ", i);
     for (int i = 0; i < GROUP_COLUMNS_MAX; i++)
         sqlite3_str_appendf(sql, "__n%d NUMERIC, ", i);
-    sqlite3_str_appendall(sql, "form HIDDEN, hashed HIDDEN, sorted HIDDEN)");
+    sqlite3_str_appendall(sql, "__form HIDDEN, __hashed HIDDEN, __sorted HIDDEN)");
     char *text = sqlite3_str_finish(sql);
     int code = text ? sqlite3_declare_vtab(handle, text) : SQLITE_NOMEM;
     sqlite3_free(text);

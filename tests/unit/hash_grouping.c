@@ -23,6 +23,15 @@ static const char tables[] =
     "INSERT INTO typed SELECT id % 7, id % 7, id % 7, CAST(id % 7 AS TEXT), id % 7 FROM rows;"
     "CREATE VIEW casts AS SELECT CAST(i AS TEXT) AS t, i AS j, id FROM typed JOIN rows ON "
     "typed.rowid = rows.rowid;"
+    "CREATE TABLE any_values(a ANY) STRICT; INSERT INTO any_values SELECT id % 7 FROM rows;"
+    "CREATE VIEW unions AS SELECT i + 1 AS c FROM typed UNION ALL SELECT i FROM typed;"
+    "CREATE TABLE words(k INTEGER, text TEXT, first INTEGER, last REAL);"
+    "INSERT INTO words SELECT k, 'w' || id % 5, id % 60, id FROM rows;"
+    "CREATE TABLE descending(a INTEGER, b INTEGER, d); CREATE INDEX by_a_down ON descending(a "
+    "DESC);"
+    "INSERT INTO descending SELECT id % 5, id, 1 FROM rows;"
+    "CREATE TABLE other_order(a INTEGER, b INTEGER, d); CREATE INDEX by_b ON other_order(b, a);"
+    "INSERT INTO other_order SELECT id % 5, id % 3, 1 FROM rows;"
     "CREATE TABLE ordered(a, b); CREATE INDEX by_a ON ordered(a);"
     "INSERT INTO ordered SELECT k, id FROM rows;"
     "CREATE TABLE folded(a TEXT COLLATE NOCASE, b); CREATE INDEX folded_by_a ON folded(a);"
@@ -127,6 +136,13 @@ static void groups_are_those_of_sqlite(void **state)
         "SELECT i + 1 AS n, count(*) FROM typed GROUP BY n HAVING n > '3'",
         "SELECT x, sum(i = '5'), x || 'a' FROM typed GROUP BY x",
         "SELECT CAST(i AS TEXT) AS s, count(*) FROM typed GROUP BY s ORDER BY s",
+        "SELECT k, max(v) AS k FROM rows GROUP BY k ORDER BY k LIMIT 2", // two results are `k`
+        "SELECT k, max(v) AS k FROM rows GROUP BY k ORDER BY k + 1 LIMIT 2",
+        "SELECT v IS NULL missing, count(*) FROM rows GROUP BY 1",
+        "SELECT other, k, k NOTNULL other FROM rows GROUP BY other, k ORDER BY 1 DESC LIMIT 2",
+        "SELECT k, text txt, count(*) FROM words GROUP BY k, text HAVING count(*) > 1",
+        "SELECT text, max(last) last FROM words GROUP BY 1 ORDER BY text IS 'w1', 2",
+        "SELECT i AS form, count(*) FROM typed GROUP BY i HAVING form > 3",
         "SELECT mixed, mixed || '', count(*) > 5 FROM rows GROUP BY mixed ORDER BY mixed",
         "SELECT name AS \"the \"\"name\"\"\", sum ( id ) FROM rows -- a comment\nGROUP BY name -- "
         "end",
@@ -171,6 +187,16 @@ static void other_statements_stay(void **state)
         "SELECT k, rowid > 0, count(*) FROM rows GROUP BY k",
         "SELECT k, count(*) FROM rows GROUP BY k LIMIT (SELECT 2)",
         "SELECT x = '5', count(*) FROM typed GROUP BY x", // may be a column with an affinity
+        "SELECT a, a = '5', count(*) FROM any_values GROUP BY a",
+        "SELECT c, c = '5', count(*) FROM unions GROUP BY c",
+        "SELECT (t) AS n, count(*) FROM casts GROUP BY t HAVING n = 5",
+        "SELECT t AS n, count(*) FROM typed WHERE n GLOB '[3-9]*' GROUP BY n", // an alias in WHERE
+        "SELECT k * 2 AS \"kk\", count(*) FROM rows WHERE \"kk\" < 5 GROUP BY k",
+        "SELECT i * 2 AS kk, count(*) FROM typed GROUP BY i, kk + 1 HAVING i > '3'",
+        "SELECT i AS rowid, count(*) FROM typed GROUP BY i HAVING rowid > 3",
+        "SELECT k, sum(first) AS first FROM words GROUP BY k HAVING first > 100",
+        "SELECT a, sum(b), max(d) FROM descending GROUP BY a",
+        "SELECT a, b, sum(d) FROM other_order GROUP BY a, b",
         "SELECT t = 5, count(*) FROM casts GROUP BY t",
         "SELECT CAST(i AS TEXT) AS s, count(*) FROM typed GROUP BY s HAVING s = 5",
         "EXPLAIN QUERY PLAN SELECT k, count(*) FROM rows GROUP BY k",

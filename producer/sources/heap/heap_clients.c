@@ -75,8 +75,11 @@ bool heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_j
         if ((*known)->rejected && (*known)->pid == pid && (*known)->is_java == is_java)
             return false;
     struct client_share share = {0};
-    if (heap_clients_take_share(heap, pid, NULL, &share) < 0)
-        return true;
+    struct err err = {0};
+    if (heap_clients_take_share(heap, pid, &err, &share) < 0) {
+        heap_clients_tell_refused(heap, pid, err.text);
+        return false;
+    }
     struct heap_client *client = heap_client_new_rejected(pid, is_java);
     if (client && heap_client_vec_push(&heap->clients, client) == 0) {
         client->share = share;

@@ -44,8 +44,7 @@ static void attach_failed(struct heap_source *heap, int32_t pid, int result, con
 {
     if (!text[0])
         text = strerror(-result);
-    if (result == -EBUSY)
-        heap_clients_note_rejected(heap, pid, false);
+    bool is_told = result == -EBUSY && !heap_clients_note_rejected(heap, pid, false);
     bool may_come = result != -ESRCH && result != -EBUSY && result != -EPROTO && result != -EAGAIN;
     if (may_come && is_woken(heap, pid)) {
         log_info(heap->env.log,
@@ -56,7 +55,7 @@ static void attach_failed(struct heap_source *heap, int32_t pid, int result, con
     forget_wake(heap, pid);
     if (result == -EDQUOT)
         heap_clients_tell_refused(heap, pid, text);
-    else
+    else if (!is_told)
         heap_arrivals_tell_problem(heap, pid, text);
 }
 

@@ -87,7 +87,8 @@ void heap_clients_tell_refused(struct heap_source *heap, int32_t pid, const char
 bool heap_clients_know(const struct heap_source *heap, int32_t pid, bool is_java);
 // Returns whether the process has or had a native profile.
 bool heap_clients_have_native(const struct heap_source *heap, int32_t pid);
-// Notes that another recorder profiles the process. Returns false if this was noted before.
+// Notes that another recorder profiles the process. Returns false if this needs no report, because
+// it was noted before.
 bool heap_clients_note_rejected(struct heap_source *heap, int32_t pid, bool is_java);
 void heap_clients_forget_rejected(struct heap_source *heap, int32_t pid, bool is_java);
 // Reads the client's ring, in the time that its user has left.

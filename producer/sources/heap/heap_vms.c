@@ -42,11 +42,9 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
     (void)vm;
     if (result == 0)
         heap_arrivals_vm(heap, pid, 0, fd, false);
-    else if (result != -ESRCH)
+    else if (result != -ESRCH && (result != -EBUSY || heap_clients_note_rejected(heap, pid, true)))
         tell_failure(heap, pid, text);
-    if (result == -EBUSY)
-        heap_clients_note_rejected(heap, pid, true);
-    else
+    if (result != -EBUSY)
         heap_vms_forget(heap, pid);
 }
 
