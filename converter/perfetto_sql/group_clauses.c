@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/elements.h"
+#include "common/text.h"
 #include "converter/perfetto_sql/engine_state.h"
 
 #define TOKENS_MAX 4000
@@ -201,7 +202,7 @@ bool group_aliases_are_safe(const struct grouping *grouping)
         bool is_taken =
             is_in(alias, taken, ELEMENTS(taken)) || is_in(alias, ends, ELEMENTS(ends)) ||
             is_in(alias, operators, ELEMENTS(operators)) || is_in(alias, types, ELEMENTS(types)) ||
-            (alias.size >= 2 && strncmp(alias.text, "__", 2) == 0);
+            text_starts_with((struct text){alias.text, alias.size}, TEXT("__"));
         if (grouping->results[n].alias && is_taken)
             return false;
     }

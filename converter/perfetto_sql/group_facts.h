@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What SQLite says about a SELECT with GROUP BY. A part of hash grouping.
+// Facts that SQLite gives about a SELECT with GROUP BY. A part of hash grouping.
 #pragma once
 
 #include "converter/perfetto_sql/group_clauses.h"

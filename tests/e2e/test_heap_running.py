@@ -157,6 +157,8 @@ class Running(Heap):
             # On a busy machine the program removes the hooks itself, at its next allocation.
             wait_for(lambda: self.open_things(process.pid)[3] == 0, "no ring is left")
             seen.append(self.open_things(process.pid))
+        result = self.attach(process.pid)  # until the program has run
+        self.assertEqual(result.returncode, 0, result.stderr)
         over.set()
         reader.join(60)
         self.assertEqual(process.wait(20), 0)

@@ -312,7 +312,8 @@ class Daemons(Service):
                                  self.dir / "state",
                                  "--run-dir", self.dir / "run", "--kmem-events", "none",
                                  env=self.environment)
-        wait_for((self.dir / "consumer").exists, "the daemon's socket")
+        wait_for(lambda: run(MMTRACE, "status", env=self.environment).returncode == 0,
+                 "an answer of the daemon")
         self.socket = self.dir / "run" / "heap.sock"
 
     def more_environment(self):

@@ -279,8 +279,8 @@ class JavaTrace(unittest.TestCase):
         grown = self.query("""
             select ts, sum(max(size, 0)) from heap_profile_allocation
             where heap_name = 'com.android.art' group by 1 order by 1""")
-        self.assertGreaterEqual(len(grown), 3)
-        self.assertGreater(min(size for _, size in grown), 0)
+        # On a busy machine, the VM may not run between two dumps.
+        self.assertGreaterEqual(len([size for _, size in grown if size > 0]), 3)
         self.assertGreater(sum(size for _, size in grown), 10000000)
 
 

@@ -62,8 +62,8 @@ class AddressSpace(Limits):
             with self.subTest(mib=mib):
                 done = self.limited(mib)
                 if done.returncode:
-                    self.assertIn(f"limited to {mib} MiB, ulimit -v; 64 MiB and four times",
-                                  done.stderr)
+                    self.assertIn(f"limited to {mib} MiB, ulimit -v; most traces need at most 64 "
+                                  "MiB and four times", done.stderr)
                 else:
                     (self.dir / "out.db").unlink()
 
