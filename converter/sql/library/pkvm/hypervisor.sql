@@ -17,4 +17,6 @@ CREATE PERFETTO VIEW pkvm_hypervisor_events(
 ) AS
 SELECT s.id AS slice_id, t.cpu, s.ts, s.dur, extract_arg(s.arg_set_id, 'hyp_enter_reason') AS reason
 FROM slice s JOIN cpu_track t ON t.id = s.track_id
-WHERE s.category = 'pkvm_hyp';
+WHERE
+  s.name = 'hyp' -- the name of all these slices; there is an index by name
+  AND s.category = 'pkvm_hyp';
