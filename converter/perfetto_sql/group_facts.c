@@ -98,9 +98,11 @@ static bool collates_plainly(const struct grouping *grouping, const struct sql_r
 static bool is_utf8(sqlite3 *handle)
 {
     sqlite3_stmt *statement = NULL;
-    bool is = sqlite3_prepare_v2(handle, "PRAGMA encoding", -1, &statement, NULL) == SQLITE_OK &&
-              sqlite3_step(statement) == SQLITE_ROW &&
-              strcmp((const char *)sqlite3_column_text(statement, 0), "UTF-8") == 0;
+    const char *encoding = NULL;
+    if (sqlite3_prepare_v2(handle, "PRAGMA encoding", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        encoding = (const char *)sqlite3_column_text(statement, 0);
+    bool is = encoding && str_eq(encoding, "UTF-8");
     sqlite3_finalize(statement);
     return is;
 }
