@@ -62,9 +62,7 @@ CREATE PERFETTO TABLE android_freezer_events(
 WITH
   named AS MATERIALIZED (
     SELECT ts, name, name GLOB 'Freeze *' AS is_freeze, _extract_freezer_pid(name) AS pid
-    -- Comparisons cost less than patterns, and most names fail the first comparison.
-    FROM slice WHERE name BETWEEN 'Freeze ' AND 'Unfreeze!'
-      AND (name GLOB 'Freeze *:*' OR name GLOB 'Unfreeze *:*')
+    FROM slice WHERE name GLOB 'Freeze *:*' OR name GLOB 'Unfreeze *:*' -- by the index of names
   ),
   event AS (
     SELECT ts, pid, is_freeze, _pid_to_upid(pid, ts) AS upid,
