@@ -126,35 +126,13 @@ bool group_index_has_order(const struct grouping *grouping)
     sqlite3_bind_text(columns, 1, grouping->index, -1, SQLITE_STATIC);
     for (size_t i = 0; i < grouping->n_keys && has; i++) {
         struct part key = grouping->keys[i];
-        struct sql_token last = token_at(grouping, key.end - 1);
         has = sqlite3_step(columns) == SQLITE_ROW && group_part_is_column(grouping, key) &&
-              sqlite3_column_int(columns, 1) == 0 && last.kind == SQL_WORD &&
-              sqlite3_column_bytes(columns, 0) == (int)last.size &&
-              sqlite3_strnicmp((const char *)sqlite3_column_text(columns, 0), last.text,
-                               (int)last.size) == 0;
+              sqlite3_column_int(columns, 1) == 0;
+        const char *name = has ? (const char *)sqlite3_column_text(columns, 0) : NULL;
+        has = name && is_at(grouping, key.end - 1, name);
     }
     sqlite3_finalize(columns);
     return has;
-}
-
-bool group_is_comparison(const struct grouping *grouping, size_t i)
-{
-    static const char *const operators[] = {"=", "<", ">", "!", "IN", "BETWEEN", "CASE"};
-    if (is_at(grouping, i, "IS"))
-        return !is_at(grouping, i + 1 + is_at(grouping, i + 1, "NOT"), "NULL");
-    return is_in(token_at(grouping, i), operators, ELEMENTS(operators));
-}
-
-// Returns whether the statement compares results or groups.
-static bool compares(const struct grouping *grouping)
-{
-    static const enum clause clauses[] = {RESULTS, HAVING, ORDER};
-    for (size_t n = 0; n < ELEMENTS(clauses); n++)
-        for (size_t i = grouping->clauses[clauses[n]].begin; i < grouping->clauses[clauses[n]].end;
-             i++)
-            if (group_is_comparison(grouping, i))
-                return true;
-    return false;
 }
 
 // Returns the affinity of a column by the rules of SQLite. `type`: NULL for an expression, whose
@@ -196,15 +174,13 @@ bool group_lists_check(struct grouping *grouping)
     if (sql.failed ||
         sqlite3_prepare_v2(grouping->handle, sql.text, -1, &statement, NULL) != SQLITE_OK)
         return false;
-    bool types_tell = compares(grouping) && !grouping->has_compound;
     for (size_t i = 0; i < grouping->n_keys; i++) {
         const char *type = sqlite3_column_decltype(statement, (int)(grouping->n_results + i));
         if (!group_part_is_column(grouping, grouping->keys[i]))
             grouping->affinities[i] = affinity_of_expression(grouping, grouping->keys[i]);
-        else if (types_tell)
-            grouping->affinities[i] = affinity_of_type(type);
         else
-            grouping->affinities[i] = AFFINITY_UNKNOWN;
+            grouping->affinities[i] =
+                grouping->has_compound ? AFFINITY_UNKNOWN : affinity_of_type(type);
     }
     sqlite3_finalize(statement);
     return true;

@@ -16,9 +16,6 @@ bool group_sorts_plainly(struct grouping *grouping, const struct sql_rope *rope)
 // first.
 bool group_index_has_order(const struct grouping *grouping);
 
-// Returns whether the operator at the token compares its operands by their affinities.
-bool group_is_comparison(const struct grouping *grouping, size_t i);
-
 // Checks that each value of a result, each key and the conditions are understood: SQLite must
 // accept the values in parentheses, without aliases. Finds the affinities of the keys.
 bool group_lists_check(struct grouping *grouping);

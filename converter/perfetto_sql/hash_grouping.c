@@ -14,7 +14,6 @@
 // all its parts: the tokens give the places of the parts, and SQLite gives the sorts, the
 // collations and the names of columns. The plain statement was prepared before, so it has no
 // errors.
-#include <errno.h>
 #include <sqlite3.h>
 #include <string.h>
 
@@ -74,16 +73,11 @@ static bool key_resolve(const struct grouping *grouping, struct part *key)
             return false;
         *key = grouping->results[n - 1].value;
     } else if (is_one && is_name(token)) {
-        for (size_t i = 0; i < grouping->n_results; i++) {
-            const struct result *result = &grouping->results[i];
-            if (!result->alias || !group_tokens_equal(token_at(grouping, result->alias), token))
-                continue;
-            if (token.kind != SQL_WORD)
-                return false;
-            if (!group_is_column_of_tables(grouping, key->begin))
-                *key = result->value;
-            break;
-        }
+        const struct result *result = group_alias_find(grouping, token);
+        if (result && token.kind != SQL_WORD)
+            return false;
+        if (result && !group_is_column_of_tables(grouping, key->begin))
+            *key = result->value;
     }
     for (size_t i = key->begin; i < key->end; i++)
         if (is_at(grouping, i, "COLLATE"))
@@ -278,6 +272,15 @@ static bool name_write(struct grouping *grouping, size_t *at, size_t end, bool t
     return true;
 }
 
+// Returns whether the token is an operator that compares its operands by their affinities.
+static bool is_comparison(const struct grouping *grouping, size_t i)
+{
+    static const char *const operators[] = {"=", "<", ">", "!", "IN", "BETWEEN", "CASE"};
+    if (is_at(grouping, i, "IS"))
+        return !is_at(grouping, i + 1 + is_at(grouping, i + 1, "NOT"), "NULL");
+    return is_in(token_at(grouping, i), operators, ELEMENTS(operators));
+}
+
 // Writes an expression that is computed from keys and aggregates. Returns false if the expression
 // has other parts.
 static bool expression_write(struct grouping *grouping, struct part part, bool takes_aliases,
@@ -295,7 +298,7 @@ static bool expression_write(struct grouping *grouping, struct part part, bool t
         struct sql_token token = token_at(grouping, i), before = token_at(grouping, i - 1);
         if (i > part.begin && before.text + before.size < token.text)
             strbuf_add_char(out, ' ');
-        has_comparison |= group_is_comparison(grouping, i);
+        has_comparison |= is_comparison(grouping, i);
         has_uncertain |= is_name(token) && is_uncertain(grouping, i, part.end);
         if (!is_name(token))
             strbuf_add(out, token.text, token.size);

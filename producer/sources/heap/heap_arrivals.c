@@ -35,6 +35,11 @@ void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const cha
     heap_arrivals_tell(heap, "linux.heap: process %d is not profiled: %s", pid, why);
 }
 
+void heap_arrivals_tell_no_java(struct heap_source *heap, int32_t pid, const char *why)
+{
+    heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid, why);
+}
+
 void heap_arrivals_tell_left(struct heap_source *heap, int32_t pid, bool is_java)
 {
     if (!heap_clients_know(heap, pid, is_java) && heap->n_left++ == 0)
@@ -88,11 +93,12 @@ bool heap_arrivals_wants(struct heap_source *heap, int32_t pid)
 // Notes that another recording has a profile of the process, and reports this once.
 static void note_taken(struct heap_source *heap, int32_t pid, bool is_java)
 {
-    if (heap_clients_note_rejected(heap, pid, is_java))
-        heap_arrivals_tell(heap,
-                           is_java ? "linux.heap: no Java heap of process %d: %s"
-                                   : "linux.heap: process %d is not profiled: %s",
-                           pid, HEAP_TAKEN);
+    if (!heap_clients_note_rejected(heap, pid, is_java))
+        return;
+    if (is_java)
+        heap_arrivals_tell_no_java(heap, pid, HEAP_TAKEN);
+    else
+        heap_arrivals_tell_problem(heap, pid, HEAP_TAKEN);
 }
 
 // Ends the profile of the process's former program.
@@ -185,8 +191,7 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int *fd, bool take
         heap_client_free(client);
     if (r < 0) {
         heap_shares_gone(&heap->shares, &share);
-        heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid,
-                           err.text[0] ? err.text : strerror(-r));
+        heap_arrivals_tell_no_java(heap, pid, err.text[0] ? err.text : strerror(-r));
         return false;
     }
     client->share = share;

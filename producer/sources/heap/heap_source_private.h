@@ -136,8 +136,9 @@ bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);
 // (source.h), unless a process is profiled.
 __attribute__((format(printf, 2, 3))) void heap_arrivals_tell(struct heap_source *heap,
                                                               const char *format, ...);
-// Logs why a process is not profiled, as heap_arrivals_tell() does.
+// Log why a process, or its Java heap, is not profiled, as heap_arrivals_tell() does.
 void heap_arrivals_tell_problem(struct heap_source *heap, int32_t pid, const char *why);
+void heap_arrivals_tell_no_java(struct heap_source *heap, int32_t pid, const char *why);
 // Reports a process without a profile at the end of the recording, unless another such process was
 // reported before.
 void heap_arrivals_tell_left(struct heap_source *heap, int32_t pid, bool is_java);

@@ -30,11 +30,6 @@ void heap_vms_forget(struct heap_source *heap, int32_t pid)
         }
 }
 
-static void tell_failure(struct heap_source *heap, int32_t pid, const char *text)
-{
-    heap_arrivals_tell(heap, "linux.heap: no Java heap of process %d: %s", pid, text);
-}
-
 static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result, int *fd,
                     const char *text)
 {
@@ -43,7 +38,7 @@ static void vm_done(void *userdata, struct heap_vm *vm, int32_t pid, int result,
     if (result == 0)
         heap_arrivals_vm(heap, pid, 0, fd, false);
     else if (result != -ESRCH && (result != -EBUSY || heap_clients_note_rejected(heap, pid, true)))
-        tell_failure(heap, pid, text);
+        heap_arrivals_tell_no_java(heap, pid, text);
     if (result != -EBUSY)
         heap_vms_forget(heap, pid);
 }
@@ -72,7 +67,7 @@ static bool vm_begin(struct heap_source *heap, int32_t pid)
     if (r == 0)
         heap_vm_vec_push(&heap->vms.vms, vm);
     else if (r != -ESRCH)
-        tell_failure(heap, pid, err.text[0] ? err.text : strerror(-r));
+        heap_arrivals_tell_no_java(heap, pid, err.text[0] ? err.text : strerror(-r));
     return true;
 }
 
@@ -175,7 +170,7 @@ static void tell_left(struct heap_source *heap)
         if ((*look)->call || (*look)->is_vm)
             heap_arrivals_tell_left(heap, (*look)->pid, true);
         else
-            tell_failure(heap, (*look)->pid, "it runs no Java VM");
+            heap_arrivals_tell_no_java(heap, (*look)->pid, "it runs no Java VM");
     }
 }
 
