@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,10 +21,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "common/nsec.h"
 #include "common/unix_socket.h"
 
-#define ANSWER_SECONDS 2
-#define INTERRUPTS_MAX 100
+#define ANSWER_MAX     (2 * NSEC_PER_SEC)
 #define RING_BYTES_MAX (UINT64_C(1) << 30)
 #define OVERFLOW_UID   65534 // users without a number in a user namespace
 #define SEALS          (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -67,8 +68,7 @@ int recorder_connect(const char *name, bool waits)
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -errno;
-    struct timeval timeout = {.tv_sec = ANSWER_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    struct timeval timeout = {.tv_sec = ANSWER_MAX / NSEC_PER_SEC};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     if (connect(fd, (struct sockaddr *)&address, size) < 0 ||
         (!waits && control(fd, F_SETFL, 0) < 0))
@@ -87,13 +87,27 @@ static bool is_sealed(int fd)
     return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
+// Signals of the program interrupt the wait. A second recorder that stops the thread makes the
+// kernel begin a wait in recvmsg() anew, but not a wait in poll().
+static bool has_answer(int socket_fd)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_MAX;
+    struct pollfd poll_fd = {.fd = socket_fd, .events = POLLIN};
+    int r = -1;
+    errno = EINTR;
+    for (nsec_t left = ANSWER_MAX; r < 0 && errno == EINTR && left > 0;
+         left = deadline - nsec_now(CLOCK_MONOTONIC))
+        r = poll(&poll_fd, 1, (int)(left / NSEC_PER_MSEC));
+    return r > 0;
+}
+
 int recorder_receive(int socket_fd)
 {
     char byte;
     int fd;
-    int64_t n = -EINTR;
-    for (int i = 0; i < INTERRUPTS_MAX && n == -EINTR; i++) // signals of the program interrupt
-        n = unix_socket_receive(socket_fd, &byte, sizeof(byte), 0, &fd);
+    int64_t n = -ETIMEDOUT;
+    if (has_answer(socket_fd))
+        n = unix_socket_receive(socket_fd, &byte, sizeof(byte), MSG_DONTWAIT, &fd);
     if (n < 0)
         return -ECONNREFUSED;
     if (n == 1 && fd >= 0 && is_sealed(fd))

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that are preloaded with libmmheap.so, run without a profile, and are woken by a
 signal."""
+import ctypes
 import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -16,6 +18,7 @@ from test_heap import LIBRARY, TRUTH, WORK, Heap, attach
 
 SIGNAL = signal.SIGURG
 REAL_TIME = 46
+SUMMONS_IN_TMP = 0  # the remainder that selects the folder: HEAP_SUMMONS_FOLDERS
 
 # Waits for a line, allocates, waits, allocates. The program can be woken in between.
 LATE = """
@@ -146,6 +149,40 @@ class Dormant(Heap):
 
     def test_threads_under_load(self):
         self.attach_to_truth(self.begin(TRUTH, "4", "1500000"), 2)
+
+    def summon(self, pid):
+        """Summons the process like a recorder. Returns the connection that the process opens."""
+        number = os.getpid() << 8 | SUMMONS_IN_TMP
+        path = pathlib.Path(f"/tmp/.mmheap-{number:016x}")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(str(path))
+            self.addCleanup(path.unlink)
+            listener.listen(1)
+            listener.settimeout(60)
+            self.assertEqual(ctypes.CDLL(None).sigqueue(pid, SIGNAL, ctypes.c_void_p(number)), 0)
+            yield
+            connection, _ = listener.accept()
+        self.addCleanup(connection.close)
+        self.assertEqual(connection.recv(1), b"r")
+        yield
+
+    def test_a_recorder_comes_while_a_thread_waits_for_another(self):
+        """The thread waits two seconds at most for a recorder that does not answer. The next
+        recorder is not refused meanwhile."""
+        if not (LIBRARY.parent / "mmheap-attach").exists():
+            self.skipTest("mmheap-attach is not in this build")
+        process = self.begin("python3", "-c", "import threading, time\nthreading.Thread("
+                             "target=time.sleep, args=(1000,), daemon=True).start()\n" + LATE)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        summons = self.summon(process.pid)
+        next(summons)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        next(summons)
+        result = self.attach(process.pid, 0)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(process.stdout.readline(), "allocated\n")
+        self.check_end(process)
 
     def test_a_sleeper_is_attached_to(self):
         if not (LIBRARY.parent / "mmheap-attach").exists():

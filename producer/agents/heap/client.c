@@ -236,7 +236,7 @@ static int start(int fd)
     if (r < 0)
         return r;
     if (atomic_load(&client.epoch))
-        return -EBUSY;
+        return -EINPROGRESS;
     int cancel = client_cancel_off();
     client_thread.inside++;
     r = prepare();
@@ -260,10 +260,11 @@ static bool has_profile(void)
 
 int client_start(int fd)
 {
-    if (!has_profile())
-        client_stop(); // remains of the last profile
-    if (!begin_walk())
+    if (has_profile())
         return -EBUSY;
+    client_stop(); // remains of the last profile
+    if (!begin_walk())
+        return -EINPROGRESS;
     int r = start(fd);
     end_walk();
     return r;
@@ -298,7 +299,7 @@ bool client_summon(uint64_t summons)
 }
 
 // While the entries are being changed, perhaps by the handler in another thread, the summons waits
-// for the next allocation.
+// for the next allocation. So does a summons that comes while this one is being followed.
 void client_follow_summons(void)
 {
     if (!begin_walk())
@@ -306,7 +307,8 @@ void client_follow_summons(void)
     int cancel = client_cancel_off();
     uint64_t summons = atomic_exchange(&client_lasting.summons, 0);
     int fd = summons ? dormant_answer(summons) : -1;
-    if (summons && (fd < 0 || start(fd) < 0) && !atomic_load(&client.epoch))
+    if (summons && (fd < 0 || start(fd) < 0) && !atomic_load(&client.epoch) &&
+        !atomic_load(&client_lasting.summons))
         walk_objects(false);
     if (fd >= 0)
         close(fd);

@@ -35,7 +35,7 @@ extern __thread struct thread_state client_thread
 extern struct address_table client_table __attribute__((visibility("hidden")));
 
 // Begins a profile: maps the memory behind `fd` (borrowed). Returns 0 or a negative errno: -EBUSY
-// if there is a profile already.
+// if there is a profile already; -EINPROGRESS if another thread is beginning or ending a profile.
 int client_start(int fd);
 
 // Prepares a program without a profile for a summons: does the work that a signal handler cannot

@@ -76,7 +76,7 @@ static void attach_done(void *userdata, struct heap_attach *attach, int32_t pid,
             attach_begin(heap, pid, first);
         return;
     }
-    if ((result == -EBUSY || result == -ESRCH) && heap_clients_know(heap, pid, false))
+    if (result < 0 && heap_clients_know(heap, pid, false))
         return; // the process itself asked meanwhile, and may have ended since
     if (result == 0 &&
         !heap_arrivals_may_profile(heap, pid)) { // it has executed another program meanwhile

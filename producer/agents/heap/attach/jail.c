@@ -88,10 +88,15 @@ static const struct call needed[] = {
 
 static const struct call borne[] = {
     CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC),
-    CALL(setsockopt, SOME_FD, SOL_SOCKET, SO_RCVTIMEO, SOME_ADDRESS, 16),
+    CALL(setsockopt, SOME_FD, SOL_SOCKET, SO_SNDTIMEO, SOME_ADDRESS, 16),
     CALL(connect, SOME_FD, SOME_ADDRESS, 110),
     CALL(getsockopt, SOME_FD, SOL_SOCKET, SO_PEERCRED, SOME_ADDRESS, SOME_ADDRESS),
-    CALL(recvmsg, SOME_FD, SOME_ADDRESS),
+#ifdef SYS_poll
+    CALL(poll, SOME_ADDRESS, 1, 1000),
+#else
+    CALL(ppoll, SOME_ADDRESS, 1, SOME_ADDRESS),
+#endif
+    CALL(recvmsg, SOME_FD, SOME_ADDRESS, MSG_DONTWAIT | MSG_CMSG_CLOEXEC),
     CALL(readlinkat, (uint64_t)AT_FDCWD, SOME_ADDRESS, SOME_ADDRESS, SOME_BYTES),
 #ifdef SYS_readlink
     CALL(readlink, SOME_ADDRESS, SOME_ADDRESS, SOME_BYTES),

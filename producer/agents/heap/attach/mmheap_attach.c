@@ -44,7 +44,9 @@
 #define DETACH_TIME    (500 * NSEC_PER_MSEC)
 #define LEAVE_TIME     (50 * NSEC_PER_MSEC)
 #define CALL_TIME      (2 * NSEC_PER_SEC)
+#define BEGIN_TIME     (3 * NSEC_PER_SEC) // longer than a program waits for its recorder
 #define PAUSE_NS       2000000
+#define BEGIN_PAUSE_NS 20000000
 #define STACK_BYTES    (256u << 10)
 #define ANSWER_TIME    (60 * NSEC_PER_MSEC)
 #define FIRST_QUESTION 1
@@ -193,6 +195,8 @@ static int call_library(struct attach *a, enum function function, uint64_t argum
     r = result;
     if (r == -EBUSY)
         return err_set(err, r, "it is being profiled already");
+    if (r == -EINPROGRESS)
+        return err_set(err, r, "one of its threads is beginning or ending a profile");
     if (r == -ELIBACC)
         return err_set(err, r, "libunwind is not installed in its root file system");
     if (r == -EPROTO)
@@ -403,17 +407,6 @@ static int borrow_for(struct attach *a, enum function function, struct err *err)
     return r;
 }
 
-static bool becomes_answered(int ring_fd)
-{
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_TIME;
-    unsigned answered = 0;
-    while (pread(ring_fd, &answered, sizeof(answered), offsetof(struct heap_header, answered)) ==
-               (ssize_t)sizeof(answered) &&
-           answered != FIRST_QUESTION && nsec_now(CLOCK_MONOTONIC) < deadline)
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
-    return answered == FIRST_QUESTION;
-}
-
 // Finds the functions in the process's file, which may differ from the installed one.
 static int find_functions(struct attach *a, struct err *err)
 {
@@ -427,6 +420,40 @@ static int find_functions(struct attach *a, struct err *err)
                        : err_set(err, -ELIBBAD,
                                  "%s does not belong to this version of mmheap-attach", a->library);
     return 0;
+}
+
+// Begins a profile. Tries again while another thread of the process begins or ends a profile: a
+// program that was woken waits for its recorder there. The other thread may load the library, or
+// leave an old profile, so the process is read anew each time.
+static int begin_profile(struct attach *a, struct err *err)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + BEGIN_TIME;
+    int r;
+    while ((r = borrow_for(a, FUNCTION_ATTACH, err)) == -EINPROGRESS &&
+           nsec_now(CLOCK_MONOTONIC) < deadline) {
+        *err = (struct err){0};
+        a->ring_fd = close_fd(a->ring_fd);
+        a->target.library_fd = close_fd(a->target.library_fd);
+        a->library_there = -1;
+        nanosleep(&(struct timespec){.tv_nsec = BEGIN_PAUSE_NS}, NULL);
+        r = read_target(a, a->target.pid, err);
+        if (r == 0)
+            r = find_functions(a, err);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
+static bool becomes_answered(int ring_fd)
+{
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_TIME;
+    unsigned answered = 0;
+    while (pread(ring_fd, &answered, sizeof(answered), offsetof(struct heap_header, answered)) ==
+               (ssize_t)sizeof(answered) &&
+           answered != FIRST_QUESTION && nsec_now(CLOCK_MONOTONIC) < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    return answered == FIRST_QUESTION;
 }
 
 // Opens a file with its owner's ids. With other ids, writing would need CAP_DAC_OVERRIDE, which a
@@ -483,7 +510,7 @@ static int attach_to(struct attach *a, int pid, bool detach, struct err *err)
     if (r <= 0)
         return r;
     a->header.ask = FIRST_QUESTION;
-    r = borrow_for(a, detach ? FUNCTION_DETACH : FUNCTION_ATTACH, err);
+    r = detach ? borrow_for(a, FUNCTION_DETACH, err) : begin_profile(a, err);
     if (r == 0 && !detach && !becomes_answered(a->ring_fd)) {
         struct err ignored = {0};
         borrow_for(a, FUNCTION_ANSWER, &ignored);
