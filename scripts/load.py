@@ -187,11 +187,20 @@ def sparse_file(folder, size):
     return fd
 
 
+def read_some(fd, nowhere, buffer):
+    """Reads up to 1 MiB into the page cache; returns the number of bytes, 0 at the end. No byte is
+    copied, unless the file system cannot splice: copies make the reading ten times as slow."""
+    try:
+        return os.sendfile(nowhere, fd, None, MIB)
+    except OSError:
+        return os.readv(fd, [buffer])
+
+
 def read_until_killed(fd, done, n):
     """The child: read the file again and again, and count the bytes in `done[n]`."""
-    buffer, total = bytearray(MIB), 0
+    nowhere, buffer, total = os.open(os.devnull, os.O_WRONLY), bytearray(MIB // 16), 0
     while True:
-        size = os.readv(fd, [buffer])
+        size = read_some(fd, nowhere, buffer)
         if size == 0:
             os.lseek(fd, 0, os.SEEK_SET)
         total += size
@@ -246,8 +255,8 @@ class Goal:
 class Readers:
     """A growing number of processes that read sparse files. Use as a context manager."""
 
-    def __init__(self, folder, file_bytes, join):
-        self.folder, self.file_bytes, self.join = folder, file_bytes, join
+    def __init__(self, folder, file_bytes, join, keep):
+        self.folder, self.file_bytes, self.join, self.keep = folder, file_bytes, join, keep
         self.pids = []
 
     def __enter__(self):
@@ -263,7 +272,7 @@ class Readers:
         """Doubles the number of readers."""
         for n in range(len(self.pids), 2 * len(self.pids) or N_READERS):
             fd = sparse_file(self.folder, self.file_bytes)
-            self.stack.callback(os.close, fd)
+            (self.keep or self.stack).callback(os.close, fd)
             self.pids.append(self.stack.enter_context(reading(fd, self.done, n, self.join)))
 
     def n_bytes(self):
@@ -284,11 +293,11 @@ def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
             " (a tmpfs keeps no pages of holes: choose a folder on a disk)")
 
 
-def read_until(goal, folder, limit_s, join):
+def read_until(goal, folder, limit_s, join, keep=None):
     """Reads until the goal is reached; returns the pids of the readers."""
     start = more_at = time.monotonic()
     enough = n_bytes = 0
-    with Readers(folder, goal.round // N_READERS, join) as readers:
+    with Readers(folder, goal.round // N_READERS, join, keep) as readers:
         while is_going_on(readers.pids):
             n_bytes, now = readers.n_bytes(), time.monotonic()
             if goal.is_reached(n_bytes):
@@ -304,14 +313,17 @@ def read_until(goal, folder, limit_s, join):
     raise OSError(f"{folder}: {no_reclaim(n_bytes, goal.round, limit_s, is_ended)}")
 
 
-def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS):
+def pressure(folder, limit_s=LIMIT_S, n_wanted=N_STALLS, keep=None):
     """Reclaim for real, with files in `folder`; returns the pids of the readers.
+
+    `keep`: an ExitStack that closes the files. Until then the memory stays full of their pages, and
+    the next pressure comes sooner.
 
     Ends when processes of the whole machine have reclaimed on their own `n_wanted` times; within a
     memory cgroup, when the readers have read more than the group may have. Raises OSError when that
     takes longer than `limit_s`, or where the folder's file system keeps no pages of holes (tmpfs).
     """
-    return read_until(Goal(n_wanted), folder, limit_s, lambda: None)
+    return read_until(Goal(n_wanted), folder, limit_s, lambda: None, keep)
 
 
 def pressure_anyway(folder, say=print, patience_s=PATIENCE_S, n_wanted=N_STALLS):

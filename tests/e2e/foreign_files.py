@@ -82,7 +82,7 @@ def perf_data(events, records, features=None):
     features = features or {}
     records = b"".join(records)
     ids = [struct.pack(f"<{len(i)}Q", *i) for _, _, i in events]
-    at, attrs = 104 + len(events) * (ATTR_SIZE + 16), b""
+    at, attrs = 104 + len(events) * (ATTR_SIZE + 16), bytearray()
     for (a, _, _), part in zip(events, ids):
         attrs += a + struct.pack("<QQ", at, len(part))
         at += len(part)

@@ -121,6 +121,8 @@ class Pressure(unittest.TestCase):
         cls.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
         cls.addClassCleanup(cls.tmp.cleanup)
         root = pathlib.Path(cls.tmp.name)
+        full = contextlib.ExitStack()
+        cls.addClassCleanup(full.close)
         (root / "armed").mkdir()
         (root / "armed" / "mm_events.cfg").write_text(mm_events())
         sockets = {f"PERFETTO_{kind}_SOCK_NAME": str(root / kind)
@@ -131,7 +133,7 @@ class Pressure(unittest.TestCase):
             cls.idle(daemon)
             # memory may have been short before
             if "kmem_activity" not in daemon.said():
-                load.pressure(root, n_wanted=5)
+                load.pressure(root, n_wanted=5, keep=full)
             daemon.wait(lambda: "kmem_activity:" in daemon.said())
             daemon.wait(lambda: cls.report(root, {**os.environ, **sockets}))
             daemon.wait(daemon.files)
