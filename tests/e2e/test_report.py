@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import tempfile
 import unittest
+import zlib
 
 import browser
 import lib
@@ -259,10 +260,27 @@ class InBrowser(Report):
         page = self.open(self.page, width=390, height=844)
         self.assertLessEqual(page.run("document.documentElement.scrollWidth"), 390)
 
-    def test_paper(self):
+    def test_paper_is_light(self):
+        """The text, the ground and the charts, whatever the theme of the screen is."""
         page = self.open(self.page)
-        page.paper(self.dir / "page.pdf")
-        self.assertGreater((self.dir / "page.pdf").stat().st_size, 20000)
+        light = page.run("palette")
+        page.look(dark=True)
+        page.wait("matchMedia('(prefers-color-scheme: dark)').matches")
+        page.run("readPalette()")
+        dark = page.run("palette")
+        names = {name for name in light if light[name].startswith("#")} - {"ground"}
+        for system, theme in (("dark", "auto"), ("light", "dark"), ("dark", "dark")):
+            with self.subTest(system=system, theme=theme):
+                page.look(dark=system == "dark")
+                page.run(f"setTheme('{theme}')")
+                page.settle()
+                page.paper(self.dir / "page.pdf")
+                inks = inks_of(self.dir / "page.pdf")
+                self.assertLessEqual({light[name] for name in ("text", "soft", "grid", "c1", "c5")},
+                                     inks)
+                self.assertFalse(inks & {dark[name] for name in names}
+                                 - {light[name] for name in names})
+                self.assertEqual(page.run("palette"), dark, "the screen is as before")
 
 
 @lib.needs_root
@@ -341,6 +359,19 @@ class Storm(Report):
         for name, data in made.items():
             self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
             self.assertLess((kept / name).stat().st_size, 200 << 10, name)
+
+
+def inks_of(pdf):
+    """The colours of a page on paper, from its drawing operations."""
+    inks = set()
+    for stream in re.findall(rb"stream\r?\n(.*?)endstream", pdf.read_bytes(), re.DOTALL):
+        try:
+            text = zlib.decompress(stream)
+        except zlib.error:
+            continue  # another kind of stream
+        inks |= {"#" + "".join(f"{round(float(part) * 255):02x}" for part in ink.split())
+                 for ink in re.findall(rb"([\d.]+ [\d.]+ [\d.]+) (?:rg|RG)\b", text)}
+    return inks
 
 
 def contrast(a, b):

@@ -110,6 +110,27 @@ function setTheme(name) {
   timeChanged();
 }
 
+// Draws all charts in light colours for paper, and in the colours of the screen afterwards.
+function listenToPrinter() {
+  const root = document.documentElement;
+  let chosen = null; // the theme of the screen while a printer reads the page
+  const redraw = (theme) => {
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    readPalette();
+    time.watchers.forEach((watch) => watch());
+  };
+  addEventListener("beforeprint", () => {
+    chosen = chosen ?? (root.dataset.theme || "");
+    redraw("light");
+  });
+  addEventListener("afterprint", () => {
+    const theme = chosen;
+    chosen = null;
+    if (theme !== null) redraw(theme);
+  });
+}
+
 function buildChooser() {
   const chooser = byId("chooser");
   if (page.compares || page.traces.length < 2) return;
@@ -132,7 +153,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   timeChanged();
 });
 addEventListener("resize", timeChanged);
-addEventListener("beforeprint", () => time.watchers.forEach((watch) => watch()));
+listenToPrinter();
 listenToKeys();
 show(page.compares ? page.traces : [page.traces[page.traces.length - 1]]);
 document.documentElement.dataset.ready = "yes";
