@@ -282,6 +282,21 @@ class InBrowser(Report):
                                  - {light[name] for name in names})
                 self.assertEqual(page.run("palette"), dark, "the screen is as before")
 
+    def test_the_first_move_shows_a_page_of_a_file(self):
+        output = self.dir / "residency.html"
+        trace = self.dir / "residency.pftrace"
+        trace.write_bytes(lib.encode((GOLDEN / "imports" / "verdict_residency.textproto")
+                                     .read_text()))
+        self.make(output, trace)
+        page = self.open(output)
+        page.run("document.querySelector('.map .plot').scrollIntoView({block: 'center'})")
+        x, y, width = page.run("(() => { const box = document.querySelector('.map .plot')"
+                               ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
+        page.mouse("mouseMoved", x + 60 + (width - 72) / 2, y + 40)
+        page.settle()
+        self.assertRegex(page.run("byId('tip').hidden ? '' : byId('tip').textContent"),
+                         r"^page \d+ at .*: (not )?resident")
+
 
 @lib.needs_root
 class Storm(Report):

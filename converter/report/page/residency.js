@@ -134,6 +134,7 @@ function mapPanel(trace, file, pins, mark) {
     drawKills(context, width, 0, MAP_HEIGHT);
     read();
   };
+  listen(plot); // before the listener below, which reads time.at
   plot.addEventListener("pointermove", (event) => {
     const box = plot.getBoundingClientRect();
     const page = Math.floor((event.clientY - box.top) / MAP_HEIGHT * pages);
@@ -144,7 +145,6 @@ function mapPanel(trace, file, pins, mark) {
       (run ? "resident from " + moment(run.from, 0.01) + " to " + moment(run.to, 0.01)
         : "not resident"), event.clientX, event.clientY);
   });
-  listen(plot);
   time.watchers.push(draw);
   time.readers.push(read);
   const chip = (name) => {
