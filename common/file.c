@@ -144,6 +144,13 @@ int open_regular(const char *path, uint64_t max_bytes)
     return r < 0 ? r : fd;
 }
 
+bool file_is_same(const char *a, const char *b)
+{
+    struct stat a_st, b_st;
+    return stat(a, &a_st) == 0 && stat(b, &b_st) == 0 && S_ISREG(a_st.st_mode) &&
+           a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+}
+
 char *path_shown(const char *path)
 {
     static const char descriptors[] = "/proc/self/fd/";

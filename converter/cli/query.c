@@ -14,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/err.h"
+#include "common/file.h"
 #include "common/str.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
@@ -264,6 +265,18 @@ void question_expect(const char *path, const struct limits *limits, struct trace
         trace_cache_open(cache, path, limits, false);
 }
 
+// Returns whether the output is one of the files that are read. Prints the message.
+static bool is_input(const char *output, const char *const *paths, size_t n)
+{
+    for (size_t i = 0; output && i < n; i++)
+        if (file_is_same(output, paths[i])) {
+            say("%s: the output would replace the input %s (choose another name for the output)",
+                output, paths[i]);
+            return true;
+        }
+    return false;
+}
+
 bool question_sandbox(const char *path, const char *output, const struct limits *limits,
                       struct trace_cache *cache)
 {
@@ -274,6 +287,8 @@ bool questions_sandbox(const char *const *paths, size_t n, const char *output,
                        const struct limits *limits, struct trace_cache *cache)
 {
     struct own_sandbox sandbox = {.bounds_data = true};
+    if (is_input(output, paths, n))
+        return false;
     for (size_t i = 0; i < n; i++) {
         question_expect(paths[i], limits, cache);
         own_sandbox_input(&sandbox, paths[i]);

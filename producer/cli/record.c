@@ -152,6 +152,10 @@ static int open_output(struct record *record, int *ret_fd, struct err *err)
 {
     const struct record_options *o = &record->options;
     const char *path = o->out_path ? o->out_path : record->config.trace->output_path;
+    if (o->config_path && file_is_same(path, o->config_path)) {
+        err_set(err, -EEXIST, "%s: the trace would replace the config", path);
+        return err_hint(err, -EEXIST, "choose another name for the trace");
+    }
     // A path from the config must not overwrite an existing file.
     int r = readout_open(path, o->no_clobber || !o->out_path, ret_fd, err);
     if (r < 0)

@@ -438,6 +438,27 @@ class Append(Case):
             handle.close()
 
 
+class OutputIsInput(Case):
+    def test_an_input_is_not_replaced(self):
+        """The output leads to an input by a link."""
+        trace = self.write("a.pftrace", SCHED.read_bytes())
+        other = self.write("b.pftrace", PRESSURE.read_bytes())
+        link = self.dir / "link"
+        link.symlink_to(other)
+        for argv in (("report", other), ("report", trace, other), ("flamegraph", other),
+                     ("flamegraph", trace, other), ("pprof", other),
+                     ("export", other, "process")):
+            with self.subTest(argv[0], n=len(argv)):
+                done = lib.run(lib.MMSQL, *argv, "-o", link)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertEqual(
+                    done.stderr,
+                    f"mmsql: {link}: the output would replace the input {other} (choose another "
+                    "name for the output)\n")
+        self.assertEqual(other.read_bytes(), PRESSURE.read_bytes())
+        self.nothing_left("a.pftrace", "b.pftrace", "link")
+
+
 class Archives(Case):
     def test_bugreport(self):
         path = self.zip("bugreport.zip", {

@@ -268,6 +268,15 @@ class Output(RecordCase):
         self.assertEqual(again.returncode, 1)
         self.assertIn("exists already", again.stderr)
 
+    def test_the_config_is_not_replaced(self):
+        path = self.write_config(config())
+        done = lib.run(lib.MMTRACE, "record", "-c", path, "-o", path)
+        self.assertEqual(
+            (done.returncode, done.stderr),
+            (1, f"mmtrace: {path}: the trace would replace the config (choose another name for the "
+                "trace)\n"))
+        self.assertEqual(path.read_text(), config())
+
     def test_no_output(self):
         done = lib.run(lib.MMTRACE, "record", "-c", self.write_config(config()))
         self.assertEqual(done.returncode, 2)
