@@ -24,7 +24,7 @@ static const char help[] =
     "Writes one HTML page that shows what happened: the verdict, and below it the\n"
     "memory, its pressure, who reclaimed, processes, page cache and heaps, on one\n"
     "time axis. The page needs no network and no other file. With two FILEs the\n"
-    "page compares them.\n"
+    "report compares the first trace of each.\n"
     "\n"
     "FILE is a trace, a database, a bugreport, or another file that 'mmsql convert'\n"
     "reads. The page shows the last eight traces of a file with several.\n"
@@ -56,8 +56,11 @@ struct page {
 static int page_fill(void *userdata, FILE *out, struct err *err)
 {
     const struct page *page = userdata;
-    return page->options->text ? report_text_print(page->inputs, page->n, out, err)
-                               : report_write(page->inputs, page->n, page->n > 1, out, err);
+    bool compares = page->n > 1;
+    if (!page->options->text)
+        return report_write(page->inputs, page->n, compares, out, err);
+    return compares ? report_text_compare(page->inputs, out, err)
+                    : report_text_print(page->inputs, page->n, out, err);
 }
 
 static int report_run(const struct options *options, char **paths, size_t n)

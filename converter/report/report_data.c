@@ -220,7 +220,8 @@ int report_data_write(const struct report_trace *trace, FILE *out, struct err *e
     int r = report_setup(trace, err);
     fputc('{', out);
     for (const struct report_dataset *set = report_datasets; r == 0 && set->name; set++) {
-        if (str_eq(set->name, "setup") || str_starts_with(set->name, REPORT_TEXT_PREFIX))
+        if (str_eq(set->name, "setup") || str_starts_with(set->name, REPORT_TEXT_PREFIX) ||
+            str_starts_with(set->name, REPORT_COMPARE_PREFIX))
             continue;
         fputs(comma, out);
         r = dataset_write(trace, set, out, err);

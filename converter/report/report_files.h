@@ -15,8 +15,9 @@ extern const struct report_part report_parts[]; // ends with REPORT_END
 
 // A dataset: a query whose rows the page shows. Datasets named "setup" have no rows. Datasets whose
 // names begin with REPORT_TEXT_PREFIX are tables of the report as text. The rest of such a name is
-// the title, with '_' for blanks.
-#define REPORT_TEXT_PREFIX "text_"
+// the title, with '_' for blanks. REPORT_COMPARE_PREFIX begins the names of tables of two traces.
+#define REPORT_TEXT_PREFIX    "text_"
+#define REPORT_COMPARE_PREFIX "compare_"
 struct report_dataset {
     const char *name, *sql;
 };

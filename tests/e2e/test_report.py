@@ -81,6 +81,37 @@ class Page(Report):
                 self.assertIn(title, [flame["title"] for flame in flames])
                 self.assertEqual(flames[0]["names"][:2], ["all", "app (10)"])
 
+    def test_text_compares_the_key_figures_of_the_page(self):
+        def trace(name, **ends):
+            packets = [f"packet {{ timestamp: {at} sys_stats {{ " + " ".join(
+                f"vmstat {{ key: VMSTAT_{key.upper()} value: {values[i]} }}"
+                for key, values in ends.items()) + " } }" for i, at in enumerate((1, 500000001))]
+            (self.dir / name).write_bytes(lib.encode("\n".join(packets)))
+            return self.dir / name
+
+        a = trace("a.pftrace", nr_free_pages=(1024, 2048), pgmajfault=(5, 25), pswpin=(7, 7),
+                  pswpout=(0, 256))
+        b = trace("b.pftrace", nr_free_pages=(512, 512), pgmajfault=(9, 109), pswpin=(0, 512))
+        done = lib.run(lib.MMSQL, "report", "--text", a, b)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertLess(done.stdout.index(f"A {a}\n"), done.stdout.index(f"B {b}\n"))
+        table = done.stdout.split("\nKey figures\n")[1].split("\n\n")[0].splitlines()
+        self.assertEqual([re.split(" {2,}", line.strip()) for line in table[:1] + table[2:]], [
+            ["figure", "A", "B", "B against A"],
+            ["duration", "500.0 ms", "500.0 ms", "0.0 ms (0 %)"],
+            ["least free memory", "4.0 MiB", "2.0 MiB", "-2.0 MiB (-50 %)"],
+            ["major faults", "20", "100", "+80 (+400 %)"],
+            ["swapped out", "1.0 MiB", "-", "-"],
+            ["swapped in", "0.0 MiB", "2.0 MiB", "+2.0 MiB"]])
+        both = self.dir / "figures.html"
+        self.make(both, a, b)
+        shown = [each["data"]["figures"] for each in self.data_of(both)["traces"]]
+        self.assertEqual([figures["name"] for figures in shown],
+                         [["duration", "least free memory", "major faults", "swapped out",
+                           "swapped in"],
+                          ["duration", "least free memory", "major faults", "swapped in"]])
+        self.assertEqual(shown[1]["value"], [500_000_000, 2 << 20, 100, 2 << 20])
+
     def test_vendored_files_are_unchanged(self):
         folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
         self.assertTrue(folders)
