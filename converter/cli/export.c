@@ -15,6 +15,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "converter/cli/cli.h"
+#include "converter/cli/modules.h"
 #include "converter/cli/output_file.h"
 #include "converter/cli/query.h"
 #include "converter/cli/say.h"
@@ -138,12 +139,45 @@ static int tables_list(sqlite3 *handle, struct name_vec *ret)
     return -EIO;
 }
 
-// Returns the SQL of a name or of a question. The caller frees the text with sqlite3_free().
-static char *sql_of(const struct export *export, const char *word)
+// Appends the public names of tables and views.
+static int names_read(sqlite3 *handle, struct name_vec *ret)
 {
-    if (is_table(export->handle, word))
-        return sqlite3_mprintf("SELECT * FROM \"%w\"", word);
-    return sqlite3_mprintf("%s", word);
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
+    int r = 0, code = sqlite3_prepare_v2(handle,
+                                         "SELECT name FROM sqlite_master WHERE type IN ('table', "
+                                         "'view') AND name NOT GLOB '_*'",
+                                         -1, &row, NULL);
+    while (r == 0 && code == SQLITE_OK && sqlite3_step(row) == SQLITE_ROW) {
+        char *name = strdup(column_text(row, 0));
+        r = name ? name_vec_push(ret, name) : -ENOMEM;
+    }
+    return r;
+}
+
+// Prints that there is no table of the name, and a similar name of the database or the library.
+static int table_missing(const struct export *export, const char *name)
+{
+    CLEANUP(names_done) struct name_vec names = {0};
+    CLEANUP(freep) char *in_library = module_nearest(&export->packages, name);
+    const char *near = NULL;
+    if (in_library && str_eq(in_library, name)) {
+        say("%s: not in the database, a module has it ('mmsql tables %s' explains it)", name, name);
+        return EXIT_FAILED;
+    }
+    if (names_read(export->handle, &names) == 0)
+        near = str_nearest(name, (const char *const *)names.items, names.n);
+    if (!near)
+        near = in_library;
+    say("%s: no such table or view (%s%s%s)", name, near ? "did you mean '" : "",
+        near ? near : "'mmsql tables' lists them", near ? "'?" : "");
+    return EXIT_FAILED;
+}
+
+// Returns whether a word can only be a name: it has no character that SQL needs.
+static bool is_name(const char *word)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    return word[strspn(word, letters)] == '\0';
 }
 
 struct filling {
@@ -157,10 +191,14 @@ static int rows_fill(void *userdata, FILE *out, struct err *err)
     const struct options *options = filling->export->options;
     const struct result_form form = {
         .format = options->format, .out = out, .max_rows = options->max_rows};
-    struct result_sets sets = {.form = &form};
+    struct result_sets sets = {.form = &form, .single = true};
     (void)err;
     if (statements_run(filling->export->engine, "", filling->sql, &sets, false) != EXIT_DONE)
         return -EIO; // the message is printed
+    if (sets.n == 0) {
+        say("the SQL asks for no rows: a SELECT is needed");
+        return -EIO;
+    }
     return 0;
 }
 
@@ -168,7 +206,13 @@ typedef int (*write_fn)(const char *path, output_fill_fn fill, void *userdata);
 
 static int one_write(struct export *export, const char *word, write_fn write, const char *output)
 {
-    CLEANUP(sql_freep) char *sql = sql_of(export, word);
+    CLEANUP(sql_freep) char *sql = NULL;
+    if (is_table(export->handle, word))
+        sql = sqlite3_mprintf("SELECT * FROM \"%w\"", word);
+    else if (is_name(word))
+        return table_missing(export, word);
+    else
+        sql = sqlite3_mprintf("%s", word);
     if (!sql) {
         say("%s", strerror(ENOMEM));
         return EXIT_FAILED;
@@ -200,10 +244,8 @@ static int folder_write(struct export *export, const struct name_vec *names)
             say("%s", strerror(ENOMEM));
             return EXIT_FAILED;
         }
-        if (!is_table(export->handle, *name)) {
-            say("%s: no such table ('mmsql tables' lists them)", *name);
-            return EXIT_FAILED;
-        }
+        if (!is_table(export->handle, *name))
+            return table_missing(export, *name);
         if (!is_file_name(*name)) {
             say("%s: the name of this table cannot be the name of a file", *name);
             return EXIT_FAILED;
@@ -290,6 +332,8 @@ static int run_export(int argc, char **argv)
     if (!options.folder && n != 2)
         return usage_error("export", n == 1 ? "a table or SQL is needed, or --folder"
                                             : "several tables go into a --folder");
+    if (!options.folder && !*argv[optind + 1])
+        return usage_error("export", "the name of the table, or the SQL, is empty");
     options.path = argv[optind];
     return export_run(&options, argv + optind + 1, (size_t)n - 1);
 }

@@ -9,11 +9,12 @@
 
 #include "converter/cli/result.h"
 
-// Initially all members but `form` are zero.
+// Initially all members but `form` and `single` are zero.
 struct result_sets {
     const struct result_form *form; // borrowed
     size_t n;                       // result sets printed or held back
     FILE *held;                     // owned; output of the first set, while no second set follows
+    bool single;                    // a second set is refused, before the first is printed
     bool nested;                    // the outer array is open
     bool failed;                    // the first set could not be held back; errno is the cause
 };

@@ -66,7 +66,13 @@ static int statement_run(struct sql_engine *engine, sqlite3_stmt *statement,
             "copies one)");
         return -1;
     }
-    if (sqlite3_column_count(statement) && !sql_is_silent(statement))
+    bool has_rows = sqlite3_column_count(statement) && !sql_is_silent(statement);
+    if (has_rows && sets->single && more) {
+        sqlite3_finalize(statement);
+        say("one answer at a time: the statement that asks for rows must be the last");
+        return -1;
+    }
+    if (has_rows)
         code = result_sets_print(sets, statement, more);
     else
         while (code == SQLITE_ROW)

@@ -136,8 +136,8 @@ static int library_print(const struct sql_packages *library, const char *name, c
     CLEANUP(freep) char *near_module = near ? NULL : module_nearest(library, name);
     if (!near)
         near = near_module;
-    say("%s: no such table%s%s%s", name, near ? " (did you mean '" : "", near ? near : "",
-        near ? "'?)" : "");
+    say("%s: no such table, view or module (%s%s%s)", name, near ? "did you mean '" : "",
+        near ? near : "'mmsql tables' lists them", near ? "'?" : "");
     return EXIT_FAILED;
 }
 

@@ -105,8 +105,30 @@ class Export(unittest.TestCase):
                              ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
             with self.subTest(reason):
                 self.assertIn(reason, self.export(*argv, code=2).stderr)
-        self.assertIn("no such table", self.export(self.db, "proces", "--folder", self.dir,
-                                                   code=1).stderr)
+
+    def test_a_wrong_name_is_no_sql(self):
+        near = "mmsql: proces: no such table or view (did you mean 'process'?)\n"
+        for argv, said in (
+                (("proces",), near), (("proces", "--folder", self.dir), near),
+                (("nosuch",), "mmsql: nosuch: no such table or view ('mmsql tables' lists them)\n"),
+                (("thread_slice",), "mmsql: thread_slice: not in the database, a module has it "
+                                    "('mmsql tables thread_slice' explains it)\n")):
+            with self.subTest(argv):
+                self.assertEqual(self.export(self.db, *argv, code=1).stderr, said)
+        self.assertIn("is empty", self.export(self.db, "", code=2).stderr)
+        for sql in (" ", ";", "/* a comment */", "CREATE TEMP TABLE t(a)"):
+            with self.subTest(sql):
+                done = self.export(self.db, sql, "-o", self.dir / "none.csv", code=1)
+                self.assertIn("the SQL asks for no rows: a SELECT is needed", done.stderr)
+        self.assertEqual(list(self.dir.iterdir()), [])
+
+    def test_a_file_has_one_answer(self):
+        for sql in ("SELECT 1; SELECT 2", "SELECT 1 AS a; CREATE TEMP TABLE t(a)"):
+            done = self.export(self.db, sql, code=1)
+            self.assertEqual((done.stdout, done.stderr),
+                             ("", "mmsql: one answer at a time: the statement that asks for rows "
+                                  "must be the last\n"))
+        self.assertEqual(self.export(self.db, "SELECT 1 AS a; -- that is all\n;").stdout, "a\n1\n")
 
     def test_a_table_of_a_stranger_has_no_file_elsewhere(self):
         """A database may come from a stranger, with any names."""

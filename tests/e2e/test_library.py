@@ -550,6 +550,8 @@ class Documentation(Case):
         done = lib.run(lib.MMSQL, "tables", "slice_self_durr")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("did you mean 'slice_self_dur'?", done.stderr)
+        self.assertEqual(lib.run(lib.MMSQL, "tables", "nosuch").stderr, "mmsql: nosuch: no such "
+                         "table, view or module ('mmsql tables' lists them)\n")
 
     def test_the_prompt_lists_modules(self):
         done = lib.run(lib.MMSQL, "query", self.db,
