@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/file.h"
 #include "common/str.h"
 #include "common/vec.h"
@@ -38,7 +40,8 @@ static const char help[] =
     "      --format FORMAT  csv (default): values with commas, below a line of names;\n"
     "                       NULL is empty, an empty text is \"\"\n"
     "                       jsonl: a JSON object for each row, on a line of its own\n"
-    "  -o, --output FILE    write there; '-', the default, is standard output\n"
+    "  -o, --output FILE    write there; '-', the default, is standard output.\n"
+    "                       Without --format, FILE.jsonl gets JSON lines\n"
     "      --folder DIR     write files into this folder, which is made if missing\n"
     "      --max-rows N     write at most N rows of each table or answer\n" QUESTION_HELP
     "  -h, --help           this text\n"
@@ -57,6 +60,7 @@ struct options {
     const char *path, *output, *folder; // borrowed; NULL: none
     int64_t max_rows;                   // of a result; 0: all
     enum format format;
+    bool has_format; // --format is given
     struct limits limits;
 };
 
@@ -305,7 +309,30 @@ static int take_format(void *to, const struct verb_option *option, char *text, i
     struct options *options = to;
     bool is_csv = str_eq(text, "csv"), is_lines = str_eq(text, "jsonl");
     options->format = is_lines ? FORMAT_JSON_LINES : FORMAT_CSV;
+    options->has_format = true;
     return is_csv || is_lines ? 0 : usage_error("export", "--format %s: not csv or jsonl", text);
+}
+
+// Chooses the format by the ending of the output's name, if --format is missing. Returns 0, or an
+// exit code if the ending belongs to another format.
+static int format_of_name(struct options *options)
+{
+    static const char *const others[] = {
+        "arrow", "avro", "db",  "duckdb",  "feather", "gz",  "html", "ipc",  "json", "md",  "ods",
+        "orc",   "pb",   "sql", "parquet", "sqlite",  "tsv", "xls",  "xlsx", "xml",  "zip", "zst"};
+    const char *slash = options->output ? strrchr(options->output, '/') : NULL;
+    const char *dot = options->output ? strrchr(slash ? slash : options->output, '.') : NULL;
+    if (options->has_format || !dot)
+        return 0;
+    if (strcasecmp(dot + 1, "jsonl") == 0 || strcasecmp(dot + 1, "ndjson") == 0)
+        options->format = FORMAT_JSON_LINES;
+    for (size_t i = 0; i < ELEMENTS(others); i++)
+        if (strcasecmp(dot + 1, others[i]) == 0)
+            return usage_error("export",
+                               "-o %s: export writes CSV or JSON lines, nothing else: name the "
+                               "file .csv or .jsonl, or give --format",
+                               options->output);
+    return 0;
 }
 
 static int run_export(int argc, char **argv)
@@ -334,6 +361,9 @@ static int run_export(int argc, char **argv)
                                             : "several tables go into a --folder");
     if (!options.folder && !*argv[optind + 1])
         return usage_error("export", "the name of the table, or the SQL, is empty");
+    code = format_of_name(&options);
+    if (code)
+        return code;
     options.path = argv[optind];
     return export_run(&options, argv + optind + 1, (size_t)n - 1);
 }

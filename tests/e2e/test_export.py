@@ -122,6 +122,22 @@ class Export(unittest.TestCase):
                 self.assertIn("the SQL asks for no rows: a SELECT is needed", done.stderr)
         self.assertEqual(list(self.dir.iterdir()), [])
 
+    def test_the_name_of_the_file_chooses_the_format(self):
+        for name, argv, start in (
+                ("a.jsonl", (), '{"a":1}'), ("a.NDJSON", (), '{"a":1}'), ("a.csv", (), "a\n1"),
+                ("a.json.d/a", (), "a\n1"), ("a.txt", (), "a\n1"),
+                ("a.parquet", ("--format", "csv"), "a\n1"),
+                ("a.json", ("--format", "jsonl"), '{"a":1}')):
+            with self.subTest(name):
+                (self.dir / name).parent.mkdir(exist_ok=True)
+                self.export(self.db, "SELECT 1 AS a", "-o", self.dir / name, *argv)
+                self.assertEqual((self.dir / name).read_text(), start + "\n")
+        for name in ("b.parquet", "b.arrow", "b.xlsx", "b.JSON", "b.csv.gz"):
+            with self.subTest(name):
+                done = self.export(self.db, "SELECT 1 AS a", "-o", self.dir / name, code=2)
+                self.assertIn(f"{name}: export writes CSV or JSON lines, nothing else", done.stderr)
+                self.assertFalse((self.dir / name).exists())
+
     def test_a_file_has_one_answer(self):
         for sql in ("SELECT 1; SELECT 2", "SELECT 1 AS a; CREATE TEMP TABLE t(a)"):
             done = self.export(self.db, sql, code=1)
