@@ -134,6 +134,35 @@ SELECT ts, CAST(dur AS INTEGER) AS dur, name, value, CAST(change AS REAL) AS cha
   CAST(change * 1e9 / dur AS REAL) AS per_second, CAST(is_level AS INTEGER) AS is_level, machine_id
 FROM change;
 
+-- Counters of /proc/vmstat that count the pages which the kernel scanned and reclaimed. The
+-- counters of kswapd and of direct reclaim leave out reclaim in memory cgroups. pgscan_anon with
+-- pgscan_file, and pgsteal_anon with pgsteal_file (since Linux 5.8), count all reclaim.
+--   track_id: Track of the counter, see counter_track.
+--   name: Counter.
+--   quantity: scanned or reclaimed.
+--   share: all, kswapd, direct or other: a part of all reclaim, reclaim by kswapd, by tasks for
+--     themselves, or by others.
+--   in_total: 1: the sum of these counters is what was scanned or reclaimed in all.
+--   has_memcg: 1: the sum includes reclaim in memory cgroups.
+--   machine_id: Machine.
+CREATE VIEW reclaim_counter AS
+WITH
+sorted AS (
+  SELECT id, name, machine_id, name GLOB 'pgscan_*' AS is_scan, CASE
+      WHEN name GLOB '*_anon' OR name GLOB '*_file' THEN 'all'
+      WHEN name GLOB '*_kswapd*' THEN 'kswapd'
+      WHEN name GLOB '*_direct*' THEN 'direct' ELSE 'other' END AS share
+  FROM counter_track WHERE type = 'vmstat' AND (name GLOB 'pgscan_*' OR name GLOB 'pgsteal_*')
+    AND name != 'pgscan_direct_throttle'),
+summed AS (
+  SELECT *, max(name GLOB '*_anon') OVER w AND max(name GLOB '*_file') OVER w AS has_memcg
+  FROM sorted WINDOW w AS (PARTITION BY machine_id, is_scan))
+SELECT CAST(id AS INTEGER) AS track_id, name,
+  CAST(iif(is_scan, 'scanned', 'reclaimed') AS TEXT) AS quantity, CAST(share AS TEXT) AS share,
+  CAST((share = 'all') = has_memcg AS INTEGER) AS in_total,
+  CAST(has_memcg AS INTEGER) AS has_memcg, machine_id
+FROM summed;
+
 -- Memory of processes over time, one row for each period in which a counter stayed the same. The
 -- rows of a process end with the process. A condition on any column of the process or its counter
 -- makes SQLite read these counters alone.

@@ -17,6 +17,9 @@
 #define STALL_SHARE 0.02 // part of the time between two readings; less is noise
 #define FALL_SHARE  0.9  // part of the first reading; a fall to more than this is not reported
 #define NEAR_END    (500 * NSEC_PER_MSEC)
+// Pages in memory cgroups between two readings. The kernel adds up the processors one after
+// another, so the difference of two of its sums may be some pages wrong.
+#define MEMCG_LEAST 256
 
 static const char query[] =
     "SELECT kind, process_name, ts, dur, reclaimed_pages FROM reclaim_episode ORDER BY ts";
@@ -28,7 +31,8 @@ struct pressure {
     const struct reclaim *reclaim;
     struct intervals any;     // times when memory was short, or kswapd worked
     struct intervals waits;   // times when a task waited, by counters
-    bool by_reclaim;          // vmstat counted reclaim, always for the whole machine
+    bool by_reclaim;          // vmstat counted reclaim for the whole machine
+    bool by_memcg;            // vmstat counted reclaim in memory cgroups
     int64_t some_ns, full_ns; // stalls by PSI
     bool failed;
 };
@@ -81,6 +85,14 @@ static void kswapd_step(void *userdata, int64_t ts, int64_t end, double change)
         time_add(pressure, ts, end, false);
 }
 
+static void memcg_step(void *userdata, int64_t ts, int64_t end, double change)
+{
+    struct pressure *pressure = userdata;
+    pressure->by_memcg |= change >= MEMCG_LEAST;
+    if (change >= MEMCG_LEAST)
+        time_add(pressure, ts, end, true);
+}
+
 static void pressure_read(struct pressure *pressure, struct subject *subject)
 {
     const struct reclaim *reclaim = pressure->reclaim;
@@ -94,6 +106,8 @@ static void pressure_read(struct pressure *pressure, struct subject *subject)
     }
     if (!reclaim->work[WORK_KSWAPD].recorded)
         counters_steps(subject, "vmstat", "pgscan_kswapd*", kswapd_step, pressure);
+    if (!reclaim->work[WORK_MEMCG].recorded)
+        memcg_scan_steps(subject, memcg_step, pressure);
     if (pressure->failed)
         subject->code = SQLITE_NOMEM;
 }
@@ -205,7 +219,7 @@ static const char *begin_of(const struct pressure *pressure, bool waited, bool b
     const struct reclaim *reclaim = pressure->reclaim;
     bool whole = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n ||
                  reclaim->work[WORK_DIRECT].n_not_kept || pressure->by_reclaim;
-    if (waited && !whole && reclaim->work[WORK_MEMCG].n)
+    if (waited && !whole && (reclaim->work[WORK_MEMCG].n || pressure->by_memcg))
         return "A memory cgroup was at its limit";
     if (waited && !whole && by_counters)
         return "Tasks stalled for memory";
@@ -227,7 +241,8 @@ void rule_pressure(struct subject *subject, const struct reclaim *reclaim)
     const struct interval *last = &pressure.any.items[pressure.any.n - 1];
     bool waited = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_MEMCG].n || pressure.waits.n;
     bool by_counters = !reclaim->any.n;
-    bool of_machine = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n || by_counters;
+    bool of_machine = reclaim->work[WORK_DIRECT].n || reclaim->work[WORK_KSWAPD].n ||
+                      (by_counters && (pressure.by_reclaim || !pressure.by_memcg));
     size_t n = 0;
     strbuf_add_str(&text, begin_of(&pressure, waited, by_counters));
     when_add(&text, subject, &pressure.any);

@@ -24,10 +24,10 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
     bool reclaims = reclaim->work[WORK_DIRECT].recorded;
     bool kills = subject_was_to_record(subject, "oom", "mark_victim");
     bool stalls = counters_range(subject, "psi", "psi.mem.some").found;
-    bool vmstat = counters_range(subject, "vmstat", "pgscan*").found;
+    struct reclaim_growth scanned = reclaim_growth(subject, "scanned");
     if (has_finding(subject) || subject->code != SQLITE_OK)
         return;
-    if (!reclaims && !stalls && !vmstat && !kills) {
+    if (!reclaims && !stalls && !scanned.found && !kills) {
         strbuf_add_str(&text,
                        "The trace has nothing about memory pressure: no events of reclaim, no "
                        "PSI and no counters of reclaim.");
@@ -37,7 +37,7 @@ void rule_quiet(struct subject *subject, const struct reclaim *reclaim)
     text_tell(&text, subject, "Quiet for %D from %A on", subject->end - subject->start,
               subject->start);
     const char *before = ": ";
-    if (reclaims || vmstat) {
+    if ((reclaims || scanned.found) && !scanned.pages) {
         strbuf_addf(&text, "%sno reclaim", before);
         before = ", ";
     }

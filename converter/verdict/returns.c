@@ -65,11 +65,7 @@ static bool file_add(struct strbuf *text, struct subject *subject, struct moment
 void rule_return(struct subject *subject)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    int64_t stolen =
-        vmstat_growth(subject, "pgsteal_kswapd") + vmstat_growth(subject, "pgsteal_direct");
-    if (!stolen) // older kernels have a counter for each zone
-        stolen =
-            vmstat_growth(subject, "pgsteal_kswapd_*") + vmstat_growth(subject, "pgsteal_direct_*");
+    struct reclaim_growth reclaimed = reclaim_growth(subject, "reclaimed");
     int64_t file = vmstat_growth(subject, "workingset_refault_file");
     int64_t anon = vmstat_growth(subject, "workingset_refault_anon");
     if (!file && !anon)
@@ -80,8 +76,10 @@ void rule_return(struct subject *subject)
                   pages_size(subject, file + anon));
         if (anon)
             text_tell(&text, subject, ", %B of it anonymous", pages_size(subject, anon));
-        if (stolen)
-            text_tell(&text, subject, "; %B were reclaimed in all", pages_size(subject, stolen));
+        if (reclaimed.pages)
+            text_tell(&text, subject, "; %B were reclaimed %s",
+                      pages_size(subject, reclaimed.pages),
+                      reclaimed.has_memcg ? "in all" : "outside memory cgroups");
     }
     size_t before = text.size;
     if (by_counters)

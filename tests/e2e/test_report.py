@@ -112,6 +112,38 @@ class Page(Report):
                           ["duration", "least free memory", "major faults", "swapped in"]])
         self.assertEqual(shown[1]["value"], [500_000_000, 2 << 20, 100, 2 << 20])
 
+    def text_rows(self, trace, title):
+        """The rows of a table of the report as text, as lists of cells."""
+        done = lib.run(lib.MMSQL, "report", "--text", trace)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        table = done.stdout.split(f"\n{title}\n")[1].split("\n\n")[0].splitlines()
+        return [re.split(" {2,}", line.strip()) for line in table[2:]]
+
+    def test_reclaim_in_a_memory_cgroup_counts(self):
+        """kswapd and direct reclaim stand still; only the totals grow."""
+        trace, output = self.dir / "memcg.pftrace", self.dir / "memcg.html"
+        trace.write_bytes(lib.encode((GOLDEN / "imports" / "verdict_memcg.textproto").read_text()))
+        figures = dict(self.text_rows(trace, "Key figures"))
+        self.assertEqual(figures["scanned"], "160.2 MiB")
+        self.assertEqual(figures["reclaimed"], "119.2 MiB")
+        self.make(output, trace)
+        rates = {each["series"]: max(each["v"]) for each
+                 in self.data_of(output)["traces"][0]["data"]["rates"]}
+        self.assertEqual([rates[name] for name in ("scanned", "reclaimed")],
+                         [42000 * 4096, 31000 * 4096])
+        self.assertEqual([rates[f"{name} by {who}"] for name in ("scanned", "reclaimed")
+                          for who in ("kswapd", "tasks")], [0] * 4)
+
+    def test_what_is_not_known_is_not_zero(self):
+        """The kernel does not say what kswapd and compaction freed; and this trace lacks the
+        counters of memory cgroups."""
+        freed = {row[1]: row[-1] for row in self.text_rows(PRESSURE, "Reclaim and compaction")}
+        self.assertEqual([freed["kswapd"], freed["compaction"]], ["-", "-"])
+        self.assertRegex(freed["direct reclaim"], r"^\d+\.\d MiB$")
+        figures = dict(self.text_rows(PRESSURE, "Key figures"))
+        self.assertEqual(figures["reclaimed outside memory cgroups"], "1563.5 MiB")
+        self.assertNotIn("reclaimed", figures)
+
     def test_vendored_files_are_unchanged(self):
         folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
         self.assertTrue(folders)
@@ -346,6 +378,8 @@ class Storm(Report):
                               "Memory that functions kept", "Machine"}, set(titles))
         self.assertRegex(done.stdout, r"\n[0-9.]+ s +exporter ")
         self.assertRegex(done.stdout, r"\nviewer \(\d+\) +memcg reclaim ")
+        for figure in ("scanned", "reclaimed"):  # all in a memory cgroup
+            self.assertRegex(done.stdout, rf"\n{figure} +[1-9][0-9]*\.[0-9] MiB\n")
 
     @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
     def test_page(self):

@@ -119,6 +119,26 @@ class Counters(Case):
                     ("nr_free_pages", 500, -50, -100, 1), ("nr_free_pages", 2000, 20, 10, 1),
                     ("pgscan_direct", 500, 50, 100, 0), ("pgscan_direct", 2000, None, None, 0)])
 
+    def test_reclaim_counter(self):
+        """The counters of the total: all reclaim if the kernel counts it, else the sum of parts."""
+        parts = ("PGSCAN_KSWAPD_DMA", "PGSCAN_KSWAPD_NORMAL", "PGSCAN_DIRECT_MOVABLE",
+                 "PGSCAN_DIRECT_THROTTLE", "PGSTEAL_DIRECT")
+        of_parts = [("reclaimed", 0, "pgsteal_direct"),
+                    ("scanned", 0, "pgscan_direct_movable,pgscan_kswapd_dma,pgscan_kswapd_normal")]
+        for more, totals in (
+                ((), of_parts),
+                (("PGSTEAL_FILE",), of_parts),  # without pgsteal_anon this is no total
+                (("PGSCAN_FILE", "PGSCAN_ANON", "PGSTEAL_FILE", "PGSTEAL_ANON"),
+                 [("reclaimed", 1, "pgsteal_anon,pgsteal_file"),
+                  ("scanned", 1, "pgscan_anon,pgscan_file")])):
+            with self.subTest(more):
+                self.convert(text=stats(1000, " ".join(
+                    f"vmstat {{ key: VMSTAT_{name} value: 1 }}" for name in parts + more)))
+                self.assertEqual(self.query(
+                    "SELECT quantity, has_memcg, group_concat(name) FROM (SELECT * FROM "
+                    "reclaim_counter WHERE in_total ORDER BY name) GROUP BY quantity"),
+                                 totals)
+
     def test_process_memory(self):
         self.convert(text=TREE + "".join(
             f"packet {{ trusted_packet_sequence_id: 4 timestamp: {ts * MS} process_stats "

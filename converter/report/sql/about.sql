@@ -39,9 +39,13 @@ psi AS (
 vmstat AS (
   SELECT t.name, max(c.value) - min(c.value) AS n, min(c.value) AS least FROM counter_track t
   JOIN counter c ON c.track_id = t.id WHERE t.type = 'vmstat' AND t.machine_id = :machine
-    AND (t.name GLOB 'pgscan_*' OR t.name GLOB 'pgsteal_*' OR t.name GLOB 'workingset_refault*'
+    AND (t.name GLOB 'workingset_refault*'
       OR t.name IN ('pgmajfault', 'pgfault', 'pswpin', 'pswpout', 'nr_free_pages', 'oom_kill'))
   GROUP BY t.name),
+reclaim AS (
+  SELECT r.quantity, r.has_memcg, max(c.value) - min(c.value) AS n FROM reclaim_counter r
+  JOIN counter c USING (track_id) WHERE r.in_total AND r.machine_id = :machine
+  GROUP BY r.track_id),
 work AS (
   SELECT kind, count(*) AS n, sum(iif(is_open, NULL, dur)) AS ns,
     max(iif(is_open, NULL, dur)) AS longest
@@ -57,10 +61,9 @@ figure(place, name, value, unit, worse) AS (
   SELECT 5, kind, n, 'times', 1 FROM work WHERE kind != 'kswapd' UNION ALL
   SELECT 6, kind || ', total time', ns, 'ns', 1 FROM work UNION ALL
   SELECT 7, kind || ', longest', longest, 'ns', 1 FROM work WHERE kind != 'kswapd' UNION ALL
-  SELECT 8, 'scanned', sum(n) * :page, 'bytes', 1 FROM vmstat
-  WHERE name GLOB 'pgscan_kswapd*' OR name GLOB 'pgscan_direct*' HAVING count(*) UNION ALL
-  SELECT 9, 'reclaimed', sum(n) * :page, 'bytes', 1 FROM vmstat
-  WHERE name GLOB 'pgsteal_kswapd*' OR name GLOB 'pgsteal_direct*' HAVING count(*) UNION ALL
+  SELECT iif(quantity = 'scanned', 8, 9),
+    quantity || iif(has_memcg, '', ' outside memory cgroups'), sum(n) * :page, 'bytes', 1
+  FROM reclaim GROUP BY quantity UNION ALL
   SELECT 10, 'evicted and came back', sum(n) * :page, 'bytes', 1 FROM vmstat
   WHERE name GLOB 'workingset_refault*' HAVING count(*) UNION ALL
   SELECT 11, 'major faults', n, 'times', 1 FROM vmstat WHERE name = 'pgmajfault' UNION ALL

@@ -61,26 +61,29 @@ FROM reading GROUP BY series, bin ORDER BY series, bin;
 
 -- @rates
 -- Changes of the counters of /proc/vmstat per second: bytes for pages that are scanned, reclaimed,
--- read back, swapped, or read and written; counts for other counters.
+-- read back, swapped, or read and written; counts for other counters. Pages that were scanned and
+-- reclaimed in all are left out if the trace does not have those of memory cgroups.
 WITH
 source(name, series, factor) AS (VALUES
-  ('pgscan_kswapd*', 'scanned by kswapd', :page), ('pgscan_direct', 'scanned by tasks', :page),
-  ('pgscan_direct_[dnm]*', 'scanned by tasks', :page),
-  ('pgsteal_kswapd*', 'reclaimed by kswapd', :page),
-  ('pgsteal_direct*', 'reclaimed by tasks', :page),
   ('workingset_refault', 'came back', :page),
   ('workingset_refault_file', 'file pages that came back', :page),
   ('workingset_refault_anon', 'anonymous pages that came back', :page),
   ('pgmajfault', 'major faults', 1), ('pgfault', 'faults', 1),
   ('pswpin', 'swapped in', :page), ('pswpout', 'swapped out', :page),
   ('pgpgin', 'read from disks', 1024), ('pgpgout', 'written to disks', 1024)),
-reading AS (
-  SELECT s.series, t.id AS track_id, c.ts / :bin AS bin, max(c.ts) AS ts,
-    c.value * s.factor AS value
-  FROM source s JOIN counter_track t ON t.name GLOB s.name
-  JOIN counter c ON c.track_id = t.id
+track AS (
+  SELECT s.series, s.factor, t.id FROM source s JOIN counter_track t ON t.name = s.name
   WHERE t.type = 'vmstat' AND t.machine_id = :machine
-  GROUP BY s.series, t.id, c.ts / :bin),
+  UNION ALL
+  SELECT quantity || iif(share = 'kswapd', ' by kswapd', ' by tasks'), :page, track_id
+  FROM reclaim_counter WHERE share IN ('kswapd', 'direct') AND machine_id = :machine
+  UNION ALL
+  SELECT quantity, :page, track_id FROM reclaim_counter
+  WHERE in_total AND has_memcg AND machine_id = :machine),
+reading AS (
+  SELECT t.series, t.id AS track_id, c.ts / :bin AS bin, max(c.ts) AS ts,
+    c.value * t.factor AS value
+  FROM track t JOIN counter c ON c.track_id = t.id GROUP BY t.series, t.id, c.ts / :bin),
 total AS (
   SELECT series, bin, max(ts) AS ts, sum(value) AS value FROM reading GROUP BY series, bin),
 step AS (

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- The report as text: a table for each dataset. The name of a dataset, with "_" as blanks, is the
--- title of its table. Tables without rows are left out.
+-- title of its table. Tables without rows are left out. A value that is not known is "-".
 
 -- @text_Key_figures
 SELECT name AS figure, CASE unit
@@ -12,9 +12,11 @@ FROM ({{figures}});
 
 -- @text_Reclaim_and_compaction
 SELECT replace(task, rtrim(task, replace(task, '/', '')), '') AS task, kind,
-  printf('%,d', times) AS times, printf('%,.1f ms', total_ns / 1e6) AS "in sum",
-  printf('%,.1f ms', longest_ns / 1e6) AS longest, printf('%.2f s', at_us / 1e6) AS "longest at",
-  printf('%,.1f MiB', reclaimed_bytes / 1048576.0) AS freed
+  printf('%,d', times) AS times,
+  iif(total_ns IS NULL, '-', printf('%,.1f ms', total_ns / 1e6)) AS "in sum",
+  iif(longest_ns IS NULL, '-', printf('%,.1f ms', longest_ns / 1e6)) AS longest,
+  iif(at_us IS NULL, '-', printf('%.2f s', at_us / 1e6)) AS "longest at",
+  iif(reclaimed_bytes IS NULL, '-', printf('%,.1f MiB', reclaimed_bytes / 1048576.0)) AS freed
 FROM ({{reclaim_by_task}}) LIMIT 15;
 
 -- @text_Killed_for_lack_of_memory
