@@ -87,8 +87,9 @@ data_sources {{
 VMSTAT = """nr_free_pages nr_slab_reclaimable nr_slab_unreclaimable nr_active_file nr_inactive_file
     nr_active_anon nr_inactive_anon workingset_refault workingset_activate workingset_refault_anon
     workingset_refault_file workingset_activate_anon workingset_activate_file nr_file_pages pgpgin
-    pgpgout pswpin pswpout pgsteal_kswapd pgsteal_direct pgscan_kswapd pgscan_direct
-    compact_migrate_scanned compact_free_scanned""".split()
+    pgpgout pswpin pswpout pgsteal_anon pgsteal_file pgsteal_kswapd pgsteal_direct pgscan_anon
+    pgscan_file pgscan_kswapd pgscan_direct compact_migrate_scanned
+    compact_free_scanned""".split()
 LEVELS = {
     "nr_free_pages": "free",
     "nr_file_pages": "page cache",
@@ -104,6 +105,8 @@ TOTALS = {
     "pgpgout": "written to disk (KB)",
     "pswpin": "swapped in",
     "pswpout": "swapped out",
+    "scanned": "scanned in all, in memory cgroups, too",
+    "reclaimed": "reclaimed in all",
     "pgscan_kswapd": "scanned by kswapd",
     "pgsteal_kswapd": "reclaimed by kswapd",
     "pgscan_direct": "scanned by direct reclaim",
@@ -244,6 +247,14 @@ COMPACTION_SQL = """
     FROM e JOIN thread t USING (utid) LEFT JOIN process p USING (upid)
     WHERE e.name = 'mm_compaction_begin' AND next_name = 'mm_compaction_end'
     GROUP BY 2 ORDER BY 4 DESC LIMIT 6"""
+# All reclaim. The counters of kswapd and of direct reclaim leave out reclaim in memory cgroups.
+RECLAIMED_SQL = """
+SELECT quantity, sum(pages) FROM (
+  SELECT r.quantity, max(c.value) - min(c.value) AS pages
+  FROM reclaim_counter r JOIN counter c USING (track_id)
+  WHERE r.in_total AND r.has_memcg GROUP BY r.track_id)
+GROUP BY quantity
+"""
 KSWAPD_SQL = "SELECT count(*) FROM ftrace_event WHERE name = 'mm_vmscan_kswapd_wake'"
 
 
@@ -277,6 +288,7 @@ def show_vmstat(db):
     for name, label in LEVELS.items():
         if name in values:
             print(f"  {label:24} " + " ".join(f"{bytes_text(v * page):>12}" for v in values[name]))
+    values |= {name: [0, float(n)] for name, n in db.rows(RECLAIMED_SQL)}
     changes = [(label, values[n][1] - values[n][0]) for n, label in TOTALS.items() if n in values]
     changes = [(label, change) for label, change in changes if change]
     if changes:

@@ -22,9 +22,9 @@
 // -- samples --
 
 enum top_counter {
-    TOP_SCAN_KSWAPD,
+    TOP_SCAN, // all reclaim, also in memory cgroups
     TOP_SCAN_DIRECT,
-    TOP_STEAL_KSWAPD,
+    TOP_STEAL,
     TOP_STEAL_DIRECT,
     TOP_REFAULT_FILE,
     TOP_REFAULT_ANON,

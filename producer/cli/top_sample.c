@@ -29,9 +29,7 @@
 #define TEXT_BYTES    (64 << 10)
 
 static const char *const counter_keys[N_TOP_COUNTERS] = {
-    [TOP_SCAN_KSWAPD] = "pgscan_kswapd ",
     [TOP_SCAN_DIRECT] = "pgscan_direct ",
-    [TOP_STEAL_KSWAPD] = "pgsteal_kswapd ",
     [TOP_STEAL_DIRECT] = "pgsteal_direct ",
     [TOP_REFAULT_FILE] = "workingset_refault_file ",
     [TOP_REFAULT_ANON] = "workingset_refault_anon ",
@@ -50,11 +48,28 @@ static double per_second(uint64_t now, uint64_t then, nsec_t period)
     return now > then && period > 0 ? (double)(now - then) * 1e9 / (double)period : 0;
 }
 
+// Returns the pages that all reclaim scanned ("pgscan") or freed ("pgsteal"). The counters of
+// kswapd and of tasks leave out reclaim in memory cgroups. Only kernels before 5.8 have no others.
+static uint64_t reclaim_total(struct span text, const char *quantity)
+{
+    static const char *const kinds[] = {"anon",   "file",       "kswapd",
+                                        "direct", "khugepaged", "proactive"};
+    uint64_t sums[2] = {0};
+    char key[32];
+    for (size_t i = 0; i < ELEMENTS(kinds); i++) {
+        snprintf(key, sizeof(key), "%s_%s ", quantity, kinds[i]);
+        sums[i >= 2] += span_number_of(text, key);
+    }
+    return sums[0] ? sums[0] : sums[1];
+}
+
 static void take_vmstat(struct top_sampler *s, char *text, nsec_t period)
 {
     struct span all = text_file_span(text, TEXT_BYTES, s->proc, "/vmstat");
     for (size_t i = 0; i < N_TOP_COUNTERS && span_size(all); i++) {
-        uint64_t value = span_number_of(all, counter_keys[i]);
+        uint64_t value = i == TOP_SCAN    ? reclaim_total(all, "pgscan")
+                         : i == TOP_STEAL ? reclaim_total(all, "pgsteal")
+                                          : span_number_of(all, counter_keys[i]);
         s->rates[i] = s->has_rates ? per_second(value, s->counters[i], period) : 0;
         s->counters[i] = value;
     }

@@ -98,9 +98,9 @@ static void add_head(struct lines *lines, const struct top_sampler *s, const str
         size_text(e, (double)s->anon_kb * 1024), size_text(f, (double)s->slab_kb * 1024));
     const double *r = s->rates;
     line_add(lines, r[TOP_SCAN_DIRECT] > 0 ? TOP_WARN : TOP_PLAIN,
-             "Pages/s   scanned %s + %s direct, freed %s + %s, came back %s + %s anon",
-             count_text(a, r[TOP_SCAN_KSWAPD]), count_text(b, r[TOP_SCAN_DIRECT]),
-             count_text(c, r[TOP_STEAL_KSWAPD]), count_text(d, r[TOP_STEAL_DIRECT]),
+             "Pages/s   scanned %s (%s direct), freed %s (%s), came back %s + %s anon",
+             count_text(a, r[TOP_SCAN]), count_text(b, r[TOP_SCAN_DIRECT]),
+             count_text(c, r[TOP_STEAL]), count_text(d, r[TOP_STEAL_DIRECT]),
              count_text(e, r[TOP_REFAULT_FILE]), count_text(f, r[TOP_REFAULT_ANON]));
     line_add(lines, r[TOP_MAJOR_FAULT] >= 100 ? TOP_WARN : TOP_PLAIN,
              "Events/s  faults %s, major %s, read %s, written %s", count_text(a, r[TOP_FAULT]),
@@ -244,8 +244,8 @@ static void add_help(struct lines *lines)
         "",
         "Stalled   part of the time since the last sample in which some task, or all",
         "          tasks, waited for memory; and the kernel's mean of 10 s",
-        "Pages/s   scanned by kswapd + by tasks that needed memory at once; freed by",
-        "          both; pages that were evicted and came back, of files + of programs",
+        "Pages/s   scanned and freed in all (by tasks that needed memory at once, outside",
+        "          memory cgroups); evicted pages that came back, of files + of programs",
         "Reclaim   tasks that reclaimed or compacted memory while this program ran",
         "Growth/s  of the resident memory, smoothed over some samples",
         "In cache  how much of the files on the command line is in the page cache",

@@ -59,7 +59,7 @@ static void rates_are_of_the_time_between(void **state)
 {
     (void)state;
     struct top_sampler sampler = open_here();
-    put("vmstat", "pgscan_kswapd 100\npgfault 5\n");
+    put("vmstat", "pgscan_direct 100\npgfault 5\n");
     put("pressure/memory", "some avg10=1.50 avg60=0.00 avg300=0.00 total=1000000\n"
                            "full avg10=0.25 avg60=0.00 avg300=0.00 total=500\n");
     put("meminfo", "MemTotal: 2048 kB\nMemFree: 1024 kB\n");
@@ -67,17 +67,60 @@ static void rates_are_of_the_time_between(void **state)
     assert_false(sampler.has_rates);
     assert_true(sampler.some_avg10 == 1.5 && sampler.full_avg10 == 0.25);
     assert_int_equal(sampler.total_kb, 2048);
-    put("vmstat", "pgscan_kswapd 300\npgfault 5\n");
+    put("vmstat", "pgscan_direct 300\npgfault 5\n");
     put("pressure/memory", "some avg10=1.50 avg60=0.00 avg300=0.00 total=1100000\n"
                            "full avg10=0.25 avg60=0.00 avg300=0.00 total=500\n");
     sampler.at -= NSEC_PER_SEC; // the first sample is a second old
     top_sample(&sampler);
     double seconds = (double)(sampler.at - sampler.before) / 1e9;
     assert_true(seconds >= 1);
-    assert_true(sampler.rates[TOP_SCAN_KSWAPD] * seconds > 199.9);
-    assert_true(sampler.rates[TOP_SCAN_KSWAPD] * seconds < 200.1);
+    assert_true(sampler.rates[TOP_SCAN_DIRECT] * seconds > 199.9);
+    assert_true(sampler.rates[TOP_SCAN_DIRECT] * seconds < 200.1);
     assert_true(sampler.some * seconds > 0.0999 && sampler.some * seconds < 0.1001);
     assert_true(sampler.full == 0 && sampler.rates[TOP_FAULT] == 0);
+    top_sampler_done(&sampler);
+}
+
+// Asserts that `pages` were scanned and a quarter of them freed since the sample before.
+static void assert_reclaim(struct top_sampler *sampler, double pages)
+{
+    double seconds = (double)(sampler->at - sampler->before) / 1e9;
+    assert_float_equal(sampler->rates[TOP_SCAN] * seconds, pages, 0.1);
+    assert_float_equal(sampler->rates[TOP_STEAL] * seconds, pages / 4, 0.1);
+}
+
+// Reclaim in a memory cgroup is not in the counters of kswapd and of tasks. Old kernels have these
+// counters alone.
+static void all_reclaim_counts(void **state)
+{
+    (void)state;
+    struct top_sampler sampler = open_here();
+    put("vmstat", "pgsteal_kswapd 50\npgsteal_direct 5\npgsteal_khugepaged 1\n"
+                  "pgscan_kswapd 100\npgscan_direct 7\npgscan_direct_throttle 3\n"
+                  "pgscan_anon 10\npgscan_file 1000\npgsteal_anon 0\npgsteal_file 100\n");
+    top_sample(&sampler);
+    put("vmstat", "pgsteal_kswapd 50\npgsteal_direct 5\npgsteal_khugepaged 1\n"
+                  "pgscan_kswapd 100\npgscan_direct 7\npgscan_direct_throttle 9\n"
+                  "pgscan_anon 50\npgscan_file 1360\npgsteal_anon 20\npgsteal_file 180\n");
+    sampler.at -= NSEC_PER_SEC;
+    top_sample(&sampler);
+    assert_reclaim(&sampler, 400);
+    assert_true(sampler.rates[TOP_SCAN_DIRECT] == 0);
+    const char *line = NULL;
+    size_t n = top_view_lines(&sampler, &(struct top_view){0}, 24, 80, lines);
+    assert_non_null(line = line_with(n, "Pages/s"));
+    assert_null(strstr(line, "scanned 0"));
+    assert_non_null(strstr(line, "(0 direct), freed "));
+    top_sampler_done(&sampler);
+
+    sampler = open_here();
+    put("vmstat", "pgsteal_kswapd 50\npgsteal_direct 5\npgscan_kswapd 100\npgscan_direct 7\n");
+    top_sample(&sampler);
+    put("vmstat", "pgsteal_kswapd 100\npgsteal_direct 55\npgscan_kswapd 400\npgscan_direct 107\n");
+    sampler.at -= NSEC_PER_SEC;
+    top_sample(&sampler);
+    assert_reclaim(&sampler, 400);
+    assert_true(sampler.rates[TOP_SCAN_DIRECT] > 0);
     top_sampler_done(&sampler);
 }
 
@@ -215,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rates_are_of_the_time_between, make, unmake),
+        cmocka_unit_test_setup_teardown(all_reclaim_counts, make, unmake),
         cmocka_unit_test_setup_teardown(processes_by_size_and_growth, make, unmake),
         cmocka_unit_test_setup_teardown(names_are_cleaned, make, unmake),
         cmocka_unit_test_setup_teardown(any_size_of_the_terminal_is_kept, make, unmake),
