@@ -7,8 +7,8 @@
 // Other programs and other users of the machine can connect, too. Therefore the path has a random
 // word that only the printed link has. The Host header must be this address: a page that rebinds
 // its name has another address. Only the origin of the UI may read a trace, and no other page may
-// read a report. Nothing of the trace is parsed here: a child makes the report, in the sandbox of
-// its verb.
+// read a report. Only the first bytes of the trace are looked at here, for its kind: a child makes
+// the report, in the sandbox of its verb.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,10 +37,12 @@
 #include "converter/cli/say.h"
 #include "converter/cli/verb_options.h"
 #include "converter/ground/spill.h"
+#include "converter/input/ui_kinds.h"
 
 #define PORT        9001
 #define ORIGIN      "https://ui.perfetto.dev"
 #define REQUEST_MAX 16384
+#define HEAD_BYTES  16384               // of a file, to know its kind
 #define GUESTS_MAX  32                  // connections without a complete request
 #define PATIENCE    (5 * NSEC_PER_SEC)  // for a request
 #define STALL       (60 * NSEC_PER_SEC) // for a reader that takes no data
@@ -51,7 +53,8 @@ static const char help[] =
     "Opens a trace in the Perfetto UI (" ORIGIN "): prints a link for a\n"
     "browser on this machine, and serves the file on 127.0.0.1 until the UI has\n"
     "fetched it. The trace stays on this machine. Only the holder of the link can\n"
-    "fetch the file, and only pages of the UI can read the answer.\n"
+    "fetch the file, and only pages of the UI can read the answer. A file that the UI\n"
+    "cannot read, such as a database, is refused.\n"
     "\n"
     "      --report  serve the page of 'mmsql report' instead: TRACE may be any file\n"
     "                that 'mmsql report' reads\n"
@@ -346,6 +349,34 @@ static int listener_open(int port, struct err *err)
                             : r;
 }
 
+// Refuses a file that the UI cannot read, and warns of a file that the UI may not know.
+static int file_check(const char *path, int fd, struct err *err)
+{
+    uint8_t head[HEAD_BYTES];
+    const struct kind *kind;
+    ssize_t n = pread(fd, head, sizeof(head), 0);
+    if (n < 0)
+        return err_errno(err, -errno, "%s", path);
+    if (n == 0) {
+        err_set(err, -ENODATA, "%s: the file is empty", path);
+        return err_hint(err, -ENODATA, "the recording or the copy of it failed: record again");
+    }
+    switch (ui_judge(head, (size_t)n, &kind)) {
+    case UI_READS:
+        return 0;
+    case UI_MAY_READ:
+        say("%s: the Perfetto UI may not know this file: %s", path, kind->name);
+        return 0;
+    case UI_REFUSES:
+        break;
+    }
+    err_set(err, -EBADMSG, "%s: the Perfetto UI cannot read %s", path, kind->name);
+    return err_hint(err, -EBADMSG, "%s",
+                    kind->id == KIND_DATABASE
+                        ? "'mmsql report' and 'mmsql query' read a database that mmsql made"
+                        : kind->advice);
+}
+
 static int file_open(const char *path, struct served *ret, struct err *err)
 {
     struct stat st;
@@ -355,7 +386,7 @@ static int file_open(const char *path, struct served *ret, struct err *err)
     if (!S_ISREG(st.st_mode))
         return err_set(err, -EINVAL, "%s: not a regular file", path);
     ret->size = st.st_size;
-    return 0;
+    return file_check(path, ret->fd, err);
 }
 
 // Makes the report by a child, into a file without a name.

@@ -27,6 +27,8 @@ enum kind_id {
     KIND_SIMPLEPERF,
     KIND_DATABASE, // any SQLite database
     KIND_OTHER,    // named in the message only
+    KIND_TEXT,     // of kind_of_rest(): text of an unknown form
+    KIND_ZEROS,    // of kind_of_rest(): only zeros at the start
 };
 
 enum kind_role {
@@ -38,6 +40,10 @@ enum kind_role {
     ROLE_FOREIGN,    // not read: the message names the kind and gives advice
 };
 
+// Whether the Perfetto UI reads a kind. By default the UI reads what mmsql reads, and nothing of
+// ROLE_FOREIGN.
+enum kind_ui { KIND_UI_DEFAULT, KIND_UI_READS, KIND_UI_UNSURE };
+
 struct kind {
     enum kind_id id;
     enum kind_role role;
@@ -46,6 +52,7 @@ struct kind {
     // The signature: the first bytes, or a function.
     struct text magic;
     bool (*recognise)(const uint8_t *bytes, size_t size);
+    enum kind_ui ui;
     bool is_weak; // the signature fits other files, too: not enough to read an entry of an archive
 };
 

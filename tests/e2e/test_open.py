@@ -2,8 +2,12 @@
 """mmsql open: the Perfetto UI gets the file, once, and nobody else gets anything."""
 import contextlib
 import http.client
+import pathlib
 import re
+import shutil
 import socket
+import sqlite3
+import tempfile
 import time
 import unittest
 
@@ -127,6 +131,45 @@ class OpenReport(unittest.TestCase):
         done = lib.run(lib.MMSQL, "open", "--report", "--port", free_port(), "/dev/null")
         self.assertEqual(done.returncode, 1)
         self.assertIn("there is no report", done.stderr)
+
+
+class Kinds(unittest.TestCase):
+    """A file that the UI cannot read is refused; the unit test ui_kinds has all kinds."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="open-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def test_what_the_ui_cannot_read(self):
+        with contextlib.closing(sqlite3.connect(self.dir / "database")) as handle, handle:
+            handle.execute("CREATE TABLE t(a)")
+        (self.dir / "empty").touch()
+        (self.dir / "letter").write_text("Dear reader,\nthis is a letter.\n")
+        for name, said in (
+                ("empty", "the file is empty (the recording or the copy of it failed: record "
+                          "again)"),
+                ("letter", "the Perfetto UI cannot read text of an unknown form (a trace, a "
+                           "bugreport or an archive of traces is wanted)"),
+                ("database", "the Perfetto UI cannot read a SQLite database ('mmsql report' and "
+                             "'mmsql query' read a database that mmsql made)")):
+            with self.subTest(name):
+                path = self.dir / name
+                done = lib.run(lib.MMSQL, "open", "--port", free_port(), path)
+                self.assertEqual((done.returncode, done.stdout, done.stderr),
+                                 (1, "", f"mmsql: {path}: {said}\n"))
+
+    def test_a_file_of_an_unknown_kind_is_served(self):
+        folded = self.dir / "stacks.folded"
+        folded.write_text("main;work 12\nmain;idle 3\n")
+        self.port = free_port()
+        self.server = lib.Popen([lib.MMSQL, "open", "--port", str(self.port), folded],
+                                stdout=-1, stderr=-1, text=True)
+        self.addCleanup(Open.end, self)
+        self.assertEqual(self.server.stderr.readline(), f"mmsql: {folded}: the Perfetto UI may not "
+                         "know this file: text of an unknown form\n")
+        self.path = self.server.stdout.readline().strip().split(f":{self.port}")[1]
+        self.assertEqual(Open.ask(self)[1], folded.read_bytes())
+        self.assertEqual(self.server.wait(60), 0)
 
 
 class Usage(unittest.TestCase):
