@@ -56,7 +56,7 @@ static const char help[] =
     "                            that a trace names\n"
     "      --symbols             names and source lines of frames, from files with\n"
     "                            the same build id (/usr/lib/debug, or in place)\n"
-    "      --symbol-path FOLDER  as --symbols, plus files in FOLDER; may be repeated\n"
+    "      --symbol-path DIR     as --symbols, plus files in DIR; may be repeated\n"
     "      --include MODULE,...  add the tables and views of modules of the SQL\n"
     "                            library, as tables; PACKAGE.* is all of a package\n"
     "      --compat              give trace_processor's values in the columns that\n"

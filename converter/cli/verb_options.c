@@ -3,12 +3,14 @@
 
 #include <getopt.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/str.h"
 #include "converter/cli/cli.h"
 
-#define OPTIONS_MAX 31
-#define OPTION_HELP 256 // the value of --help; the rows of options have the values after it
+#define OPTIONS_MAX  31
+#define CONTINUATION "\n        " // begins a further line about an option in a help text
+#define OPTION_HELP  256 // the value of --help; the rows of options have the values after it
 
 static bool takes_value(const struct verb_option *option)
 {
@@ -59,15 +61,59 @@ static int option_take(const char *verb, const struct verb_option *option, int a
                : code;
 }
 
-// Prints a line for each option, for completion by shells: letter, name, "VALUE" if the option
-// takes a value, and an empty help text, separated by tabs.
-static int completion_print(const struct verb_option *options)
+// Returns the text after the name of an option in the list of a help text, or NULL.
+static const char *help_of(const char *help, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *line = help; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *at = line + strspn(line, " ");
+        if (at == line)
+            continue;
+        if (at[0] == '-' && at[1] != '-' && at[2] == ',')
+            at += strlen("-x, ");
+        if (str_starts_with(at, "--") && strncmp(at + 2, name, n) == 0 && strchr(" \n", at[2 + n]))
+            return at + 2 + n;
+    }
+    return NULL;
+}
+
+// Prints the help of an option: its argument and a tab, then its lines as one. The argument is the
+// word in capitals after the name, without the parts in brackets: "DIR" of DIR[@NAME].
+static void help_print(const char *text, bool takes)
+{
+    bool has_argument = takes && text && text[0] == ' ' && text[1] >= 'A' && text[1] <= 'Z';
+    if (!has_argument) {
+        fputs(takes ? "VALUE\t" : "\t", stdout);
+    } else {
+        int n = 0;
+        while (text[n + 1] >= 'A' && text[n + 1] <= 'Z')
+            n++;
+        printf("%.*s\t", n, text + 1);
+        while (*text && *text != '\n' && !str_starts_with(text, "  "))
+            text++;
+    }
+    const char *blank = "";
+    while (text) {
+        text += strspn(text, " ");
+        size_t n = strcspn(text, "\n");
+        printf("%s%.*s", n ? blank : "", (int)n, text);
+        blank = n ? " " : blank;
+        text += n;
+        text = str_starts_with(text, CONTINUATION) ? text + 1 : NULL;
+    }
+}
+
+// Prints a line for each option, for completion by shells: letter, name, argument, and help,
+// separated by tabs.
+static int completion_print(const char *help, const struct verb_option *options)
 {
     for (const struct verb_option *row = options; row->name; row++) {
         char letter[2] = {row->letter, '\0'};
-        printf("%s\t%s\t%s\t\n", letter, row->name, takes_value(row) ? "VALUE" : "");
+        printf("%s\t%s\t", letter, row->name);
+        help_print(help_of(help, row->name), takes_value(row));
+        putchar('\n');
     }
-    return puts("h\thelp\t\t") < 0 ? EXIT_FAILED : EXIT_DONE;
+    return puts("h\thelp\t\tthis text") < 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
 bool verb_options_read(const char *verb, const char *help, const struct verb_option *options,
@@ -77,7 +123,7 @@ bool verb_options_read(const char *verb, const char *help, const struct verb_opt
     char letters[2 * OPTIONS_MAX + 2] = "h", *letter = letters + 1;
     int n = 1, n_take = 0, found, code = 0;
     if (argc == 2 && str_eq(argv[1], PROGRAM_COMPLETE_OPTIONS)) {
-        *ret_code = completion_print(options);
+        *ret_code = completion_print(help, options);
         return false;
     }
     for (const struct verb_option *row = options; row->name && n <= OPTIONS_MAX; row++, n++) {

@@ -58,7 +58,8 @@ struct limits {
     bool no_cache;           // of converted traces (trace_cache.h)
 };
 
-// Reads the options, and --help. The operands begin at argv[optind]. Returns false if the program
-// must return *ret_code; messages are printed already.
+// Reads the options, and --help. `help` has a line for each option, with the name of its argument:
+// completion by shells gets both from there. The operands begin at argv[optind]. Returns false if
+// the program must return *ret_code; messages are printed already.
 bool verb_options_read(const char *verb, const char *help, const struct verb_option *options,
                        int argc, char **argv, void *to, int *ret_code);

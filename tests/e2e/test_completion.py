@@ -56,6 +56,27 @@ class Tables(unittest.TestCase):
                     else:
                         self.assertEqual(offered - {"-h"}, shown - {"-h"})
 
+    def test_options_have_a_help_and_a_kind_of_argument(self):
+        for program in PROGRAMS:
+            for verb in verbs_of(program):
+                with self.subTest(f"{program.name} {verb}"):
+                    rows = options_of(program, verb)
+                    self.assertEqual([row for row in rows if not row[3] or row[2] == "VALUE"], [])
+        for verb, name, row in (
+                ("export", "folder", ["", "folder", "DIR",
+                                      "write files into this folder, which is made if missing"]),
+                ("convert", "symbol-path", ["", "symbol-path", "DIR",
+                                            "as --symbols, plus files in DIR; may be repeated"]),
+                ("convert", "pinlist", ["", "pinlist", "FILE", "pinned ranges (pinlist.meta) of "
+                                                               "the file TARGET"]),
+                ("query", "file", ["f", "file", "FILE", "read the SQL from FILE"]),
+                ("query", "add-sql-package",
+                 ["", "add-sql-package", "DIR", "add the .sql files below DIR as modules of the "
+                                                "package NAME (the name of DIR); may be repeated"]),
+                ("report", "text", ["", "text", "",
+                                    "write text instead: the verdict, and tables"])):
+            self.assertIn(row, options_of(lib.MMSQL, verb), name)
+
     def test_each_verb_has_an_example(self):
         for program in PROGRAMS:
             for verb in verbs_of(program):
@@ -97,6 +118,7 @@ class Shells(unittest.TestCase):
         self.assertEqual(self.bash("mmtrace", "record", "-c", "configs/mm_e"),
                          ["configs/mm_events.cfg"])
         self.assertEqual(self.bash("mmtrace", "daemon", "--output-dir", "conf"), ["configs"])
+        self.assertEqual(self.bash("mmsql", "export", "--folder", "conf"), ["configs"])
         self.assertEqual(self.bash("pintool", "pinlist", "READ"), ["README.md"])
 
     @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
