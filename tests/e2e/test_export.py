@@ -216,5 +216,28 @@ class Export(unittest.TestCase):
                                             "e": "00ff", "f": 1.0})
 
 
+class Damage(unittest.TestCase):
+    def test_only_convert_fails_for_a_cut_trace(self):
+        """As docs/convert.md says. The other verbs answer from the part that can be read."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="export-"))
+        self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+        trace, db = folder / "cut.pftrace", folder / "cut.db"
+        trace.write_bytes((GOLDEN / "heap_continuous.pftrace").read_bytes()[:-30])
+        done = lib.run(lib.MMSQL, "convert", "-q", trace, "-o", db)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"the trace ends or breaks at offset \d+")
+        for verb, *argv in (("query", "SELECT count(*) FROM process"), ("export", "process"),
+                            ("report",), ("report", "--text"), ("verdict",), ("flamegraph",),
+                            ("memory",), ("pprof", "-o", folder / "profile.pb.gz")):
+            for path in (trace, db):
+                with self.subTest(verb=verb, path=path.name):
+                    done = lib.run(lib.MMSQL, verb, path, *argv)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    told = verb == "query" or path == trace
+                    self.assertEqual("the trace ends or breaks" in done.stderr, told)
+                    if argv == [] and verb == "report":
+                        self.assertIn("the trace ends or breaks", done.stdout)
+
+
 if __name__ == "__main__":
     unittest.main()
