@@ -18,7 +18,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "cookbook.md"
 COMMAND = re.compile(r"^    \$ (.*\n(?:    > .*\n)*)((?:    (?!\$ ).*\n)*)", re.MULTILINE)
-OUTPUT_MAX = 12  # lines
+OUTPUT_MAX = 14  # lines
 
 
 def commands_of(page):

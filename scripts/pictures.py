@@ -6,9 +6,10 @@ usage: sudo python3 -B scripts/pictures.py [--build DIR] [--trace TRACE] [--outp
 
 Needs root, Chromium, tmux and aha. Without --trace the storm of tests/e2e/recorded_storm.py is
 recorded first. The default of --output is docs/pictures. test_report makes the pictures, too, in a
-folder of its own.
+folder of its own. Other processes of the machine are left out of the lists of processes.
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -36,6 +37,18 @@ STYLE = ("<style>html { background: #000 } pre { margin: 14px; color: #d8dee6; "
          "font: 17.4px/1.25 'DejaVu Sans Mono', monospace } @page { margin: 0 }</style>")
 
 
+def without_others(page, names):
+    """The page without the memory of processes that the storm did not start."""
+    def data_of(match):
+        data = json.loads(match[2])
+        for trace in data["traces"]:
+            trace["data"]["processes"] = [each for each in trace["data"]["processes"]
+                                          if each["series"].split(" ")[0] in names]
+        return match[1] + json.dumps(data).replace("<", "\\u003c")
+    return re.sub(r'(<script type="application/json" id="data">)(.*?)(?=</script>)', data_of, page,
+                  flags=re.DOTALL)
+
+
 def live_view(mmtrace, folder):
     """The screen of mmtrace top, as HTML, while tasks reclaim."""
     import recorded_storm  # noqa: PLC0415
@@ -56,8 +69,14 @@ def live_view(mmtrace, folder):
         finally:
             tmux("kill-server")
     screen = screen.replace(f"{story.files}/", "gallery/")
-    screen = "".join(line for line in screen[:screen.index("Cgroup")].splitlines(True)
-                     if line.endswith("\n"))  # groups belong to the machine
+    lines = [line for line in screen[:screen.index("Cgroup")].splitlines(True)
+             if line.endswith("\n")]  # groups belong to the machine
+    first = next(i for i, line in enumerate(lines) if "[Size]" in line) + 1
+    # The colours of a line that is left out stay, because the next line goes on with them.
+    ours = re.compile(f"  ({'|'.join(recorded_storm.NAMES)})\\W")
+    lines[first:] = [line if ours.search(line)
+                     else "".join(re.findall("\x1b\\[[0-9;]*m", line)) for line in lines[first:]]
+    screen = "".join(lines)
     html = subprocess.run(["aha", "--black", "--title", "mmtrace top"], input=screen, check=True,
                           capture_output=True, text=True).stdout
     return html.replace("<html", '<html data-ready="yes"', 1).replace("</head>", f"{STYLE}</head>")
@@ -78,6 +97,7 @@ def main():
         page = pathlib.Path(folder) / "report.html"
         subprocess.run([options.build.resolve() / "converter" / "mmsql", "report", trace,
                         "-o", page], check=True)
+        page.write_text(without_others(page.read_text(), recorded_storm.NAMES))
         options.output.mkdir(parents=True, exist_ok=True)
         live = pathlib.Path(folder) / "top.html"
         live.write_text(live_view(options.build.resolve() / "producer" / "mmtrace",

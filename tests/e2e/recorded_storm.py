@@ -25,6 +25,7 @@ MIB = 1 << 20
 LIMIT = 224 * MIB
 FILES = {"photos.db": 96, "index.bin": 48, "tiles.pak": 32, "fonts.ttc": 8}
 HOT = ("photos.db", "index.bin")  # the viewer reads these
+NAMES = ("viewer", "exporter", "cache")
 
 CONFIG = """
 buffers {{ size_kb: 32768 fill_policy: RING_BUFFER }}

@@ -132,7 +132,7 @@ class Page(Report):
         self.assertEqual([rates[name] for name in ("scanned", "reclaimed")],
                          [42000 * 4096, 31000 * 4096])
         self.assertEqual([rates[f"{name} by {who}"] for name in ("scanned", "reclaimed")
-                          for who in ("kswapd", "tasks")], [0] * 4)
+                          for who in ("kswapd", "direct reclaim")], [0] * 4)
 
     def test_what_is_not_known_is_not_zero(self):
         """The kernel does not say what kswapd and compaction freed; and this trace lacks the

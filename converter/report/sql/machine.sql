@@ -75,7 +75,7 @@ track AS (
   SELECT s.series, s.factor, t.id FROM source s JOIN counter_track t ON t.name = s.name
   WHERE t.type = 'vmstat' AND t.machine_id = :machine
   UNION ALL
-  SELECT quantity || iif(share = 'kswapd', ' by kswapd', ' by tasks'), :page, track_id
+  SELECT quantity || iif(share = 'kswapd', ' by kswapd', ' by direct reclaim'), :page, track_id
   FROM reclaim_counter WHERE share IN ('kswapd', 'direct') AND machine_id = :machine
   UNION ALL
   SELECT quantity, :page, track_id FROM reclaim_counter
