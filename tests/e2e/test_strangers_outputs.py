@@ -151,7 +151,8 @@ class Outputs(unittest.TestCase):
         real.write_bytes(b"")
         self.theirs_too(self.out)
         for done in (self.convert(),
-                     lib.run(lib.MMSQL, "export", self.secret, "SELECT 1", "-o", self.out)):
+                     lib.run(lib.MMSQL, "export", "--format", "csv", self.secret, "SELECT 1",
+                             "-o", self.out)):
             self.assertEqual(done.returncode, 1)
             self.assertIn(f"is a link of user {strangers.UID}", done.stderr)
         self.assertEqual(real.read_bytes(), b"")
@@ -226,7 +227,8 @@ class Outputs(unittest.TestCase):
         before = [path.read_bytes() for path in mine]
         self.out = self.theirs / "dir" / "out.db"
         for done in (self.convert(), self.convert("--append"),
-                     lib.run(lib.MMSQL, "export", mine[0], "SELECT 1", "-o", self.out),
+                     lib.run(lib.MMSQL, "export", "--format", "csv", mine[0], "SELECT 1",
+                             "-o", self.out),
                      lib.run(lib.MMSQL, "export", mine[0], "trace", "--folder",
                              self.theirs / "dir")):
             self.assertEqual(done.returncode, 1)
