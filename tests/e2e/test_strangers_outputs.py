@@ -225,9 +225,10 @@ class Outputs(unittest.TestCase):
         self.assertEqual(self.convert().returncode, 0)
         (roots / "trace.csv").write_text("mine")
         before = [path.read_bytes() for path in mine]
+        source = shutil.copy(mine[0], self.dir / "source.db")
         self.out = self.theirs / "dir" / "out.db"
         for done in (self.convert(), self.convert("--append"),
-                     lib.run(lib.MMSQL, "export", "--format", "csv", mine[0], "SELECT 1",
+                     lib.run(lib.MMSQL, "export", "--format", "csv", source, "SELECT 1",
                              "-o", self.out),
                      lib.run(lib.MMSQL, "export", mine[0], "trace", "--folder",
                              self.theirs / "dir")):
