@@ -147,8 +147,9 @@ int open_regular(const char *path, uint64_t max_bytes)
 bool file_is_same(const char *a, const char *b)
 {
     struct stat a_st, b_st;
-    return stat(a, &a_st) == 0 && stat(b, &b_st) == 0 && S_ISREG(a_st.st_mode) &&
-           a_st.st_dev == b_st.st_dev && a_st.st_ino == b_st.st_ino;
+    return stat(a, &a_st) == 0 && stat(b, &b_st) == 0 && a_st.st_dev == b_st.st_dev &&
+           a_st.st_ino == b_st.st_ino && !S_ISCHR(a_st.st_mode) && !S_ISFIFO(a_st.st_mode) &&
+           !S_ISSOCK(a_st.st_mode);
 }
 
 char *path_shown(const char *path)

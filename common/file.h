@@ -38,7 +38,8 @@ int open_in_root(int root_fd, const char *path, int flags);
 // regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);
 
-// Returns true if both paths lead to one regular file, also by a link. False if one is missing.
+// Returns true if both paths lead to one file, also by a link. Returns false if a file is missing,
+// and for a terminal, pipe or socket, which keeps no bytes.
 bool file_is_same(const char *a, const char *b);
 
 // Returns the path for messages: replaces /proc/self/fd/N in /proc/self/fd/N/... by the path of the

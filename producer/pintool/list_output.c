@@ -54,11 +54,8 @@ void list_output_done(struct list_output *output)
 // Refuses a mistake that would overwrite the examined file, or another app.
 static int refuse_file(const char *path, const char *made_of, struct err *err)
 {
-    struct stat a, b;
     bool is_zip = false;
-    if (stat(path, &a) < 0)
-        return 0;
-    if (stat(made_of, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    if (file_is_same(path, made_of))
         err_set(err, -EEXIST, "%s: not written: pintool looks at this very file", path);
     else if (pinlist_file_is_zip(path, &is_zip) == 0 && is_zip)
         err_set(err, -EEXIST, "%s: not written: a zip is there", path);

@@ -23,6 +23,7 @@ TRUTH = BUILD / "tests" / "tools" / "heap_truth"
 LIBRARY = BUILD / "producer" / "agents" / "heap" / "libmmheap.so"
 
 HELPER = LIBRARY.parent / "mmheap-attach"
+needs_helper = unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
 
 # The memory that each function of heap_truth allocates and frees in a thread with 50,000 rounds:
 # the bytes, and the size of one allocation.
@@ -485,7 +486,7 @@ print("as ever")
 """
 
 
-@unittest.skipUnless(HELPER.exists(), "mmheap-attach is not in this build")
+@needs_helper
 class Attach(Heap):
     """Attaches to processes that were not prepared."""
 

@@ -14,7 +14,7 @@ import unittest
 import states
 import lib
 from lib import MMTRACE, hides_tmp, needs_namespaces, run, wait_for
-from test_heap import LIBRARY, TRUTH, WORK, Heap, attach
+from test_heap import HELPER, LIBRARY, TRUTH, WORK, Heap, attach, needs_helper
 
 SIGNAL = signal.SIGURG
 REAL_TIME = 46
@@ -166,11 +166,10 @@ class Dormant(Heap):
         self.assertEqual(connection.recv(1), b"r")
         yield
 
+    @needs_helper
     def test_a_recorder_comes_while_a_thread_waits_for_another(self):
         """The thread waits two seconds at most for a recorder that does not answer. The next
         recorder is not refused meanwhile."""
-        if not (LIBRARY.parent / "mmheap-attach").exists():
-            self.skipTest("mmheap-attach is not in this build")
         process = self.begin("python3", "-c", "import threading, time\nthreading.Thread("
                              "target=time.sleep, args=(1000,), daemon=True).start()\n" + LATE)
         self.assertEqual(process.stdout.readline(), "ready\n")
@@ -184,9 +183,8 @@ class Dormant(Heap):
         self.assertEqual(process.stdout.readline(), "allocated\n")
         self.check_end(process)
 
+    @needs_helper
     def test_a_sleeper_is_attached_to(self):
-        if not (LIBRARY.parent / "mmheap-attach").exists():
-            self.skipTest("mmheap-attach is not in this build")
         process = self.begin("python3", "-c", LATE)
         self.assertEqual(process.stdout.readline(), "ready\n")
         result = self.attach(process.pid, 0)
@@ -323,11 +321,10 @@ class Dormant(Heap):
         self.assertGreater(allocated, 3000 * 3000 / 2)
         self.check_end(process)
 
+    @needs_helper
     def test_a_library_of_another_version(self):
         """The recorder calls mmheap_attach() at its address in this process's library. The function
         of another version refuses."""
-        if not (LIBRARY.parent / "mmheap-attach").exists():
-            self.skipTest("mmheap-attach is not in this build")
         other = self.dir / LIBRARY.name
         source = self.dir / "other.c"
         source.write_text(
@@ -402,7 +399,7 @@ class OtherLibraries(Heap):
             process.stdout.readline()
             result = attach(self.trace, process.pid)
             self.assertEqual(result.returncode, 1)
-            if (LIBRARY.parent / "mmheap-attach").exists():
+            if HELPER.exists():
                 self.assertIn(reason, result.stderr)
             process.stdin.close()
             self.assertEqual(process.wait(60), 0)
