@@ -39,8 +39,9 @@
 #define DRAIN_PERIOD_MS_MAX  60000
 #define FLUSH_PAGES_SPARE    16 // for pages written while a flush reads
 #define STATS_ROOM           256
-#define WATCH_PAGES_MIN      16 // at the watermark; fewer would wake the reader all the time
-#define EMPTY_WAKEUPS_MAX    16 // in a row: the kernel reports an empty buffer as full
+#define STATS_TEXT_MAX       1024 // bytes of the kernel's statistics of a CPU, and a NUL
+#define WATCH_PAGES_MIN      16   // at the watermark; fewer would wake the reader all the time
+#define EMPTY_WAKEUPS_MAX    16   // in a row: the kernel reports an empty buffer as full
 
 // The first kernel version in which the wait for a fill level works.
 #define POLL_MAJOR 6
@@ -207,16 +208,19 @@ static void read_probe_stats(const struct ftrace_source *ftrace, int64_t *ret_hi
     }
 }
 
-static int read_stats_text(const struct ftrace_source *ftrace, size_t index, struct strbuf *ret)
+static size_t read_stats_text(const struct ftrace_source *ftrace, size_t index,
+                              char ret[STATS_TEXT_MAX])
 {
-    return tracefs_read_at(ret, "%s/per_cpu/cpu%u/stats", ftrace->setup.fs.path,
-                           ftrace->reader.cpus[index].cpu);
+    struct text_file file = {.fd = ftrace->reader.cpus[index].stats_fd, .n_piece = SIZE_MAX};
+    ssize_t n = text_file_read(&file, ret, STATS_TEXT_MAX - 1);
+    ret[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
 }
 
 static bool read_cpu_stats(const struct ftrace_source *ftrace, size_t index, struct cpu_stats *ret)
 {
-    CLEANUP(strbuf_done) struct strbuf text = {0};
-    if (read_stats_text(ftrace, index, &text) < 0 || !cpu_stats_parse(text.text, text.size, ret))
+    char text[STATS_TEXT_MAX];
+    if (!cpu_stats_parse(text, read_stats_text(ftrace, index, text), ret))
         return false;
     ret->cpu = ftrace->reader.cpus[index].cpu;
     return true;
@@ -309,15 +313,16 @@ static void write_stats(const struct ftrace_source *ftrace, unsigned phase)
 static void snapshot_clock(struct ftrace_source *ftrace)
 {
     struct bundle_head *clock = &ftrace->reader.clock;
-    CLEANUP(strbuf_done) struct strbuf text = {0};
+    char text[STATS_TEXT_MAX];
     clock->clock = ftrace->setup.clock;
     if (!clock->clock || !ftrace->reader.n_cpus)
         return;
     int64_t boot_time = nsec_now(CLOCK_BOOTTIME);
-    if (read_stats_text(ftrace, 0, &text) < 0)
+    size_t size = read_stats_text(ftrace, 0, text);
+    if (!size)
         return; // the previous pair is still valid
     clock->boot_time = boot_time;
-    clock->ftrace_time = cpu_stats_now(text.text, text.size);
+    clock->ftrace_time = cpu_stats_now(text, size);
 }
 
 // Returns the pages that a round reads of each CPU.
@@ -376,6 +381,19 @@ static int by_cpu(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+// The files stay open: open() of a file of tracefs waits for the lock of all instances. Another
+// program that makes an instance while memory is short holds this lock for seconds. Reads do not
+// take the lock.
+static void open_stats(struct ftrace_source *ftrace)
+{
+    for (size_t i = 0; i < ftrace->reader.n_cpus; i++) {
+        struct reader_cpu *cpu = &ftrace->reader.cpus[i];
+        struct text_file file;
+        text_file_open(&file, 0, ftrace->setup.fs.path, "/per_cpu/cpu%u/stats", cpu->cpu);
+        cpu->stats_fd = file.fd;
+    }
+}
+
 static int open_pipes(struct ftrace_source *ftrace, struct err *err)
 {
     CLEANUP(freep) char *folder = NULL;
@@ -402,6 +420,7 @@ static int open_pipes(struct ftrace_source *ftrace, struct err *err)
     if (r == 0 && !ftrace->reader.n_cpus)
         r = err_set(err, -ENODEV, "%s has no CPUs", folder);
     qsort(ftrace->reader.cpus, ftrace->reader.n_cpus, sizeof(struct reader_cpu), by_cpu);
+    open_stats(ftrace);
     return r;
 }
 

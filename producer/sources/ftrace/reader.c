@@ -39,8 +39,10 @@ int reader_init(struct reader *reader, size_t page_size, struct packet_writer *w
 
 void reader_done(struct reader *reader)
 {
-    for (size_t i = 0; i < reader->n_cpus; i++)
+    for (size_t i = 0; i < reader->n_cpus; i++) {
         close_fd(reader->cpus[i].fd);
+        close_fd(reader->cpus[i].stats_fd);
+    }
     free(reader->cpus);
     reader->cpus = NULL;
     reader->n_cpus = 0;
@@ -57,7 +59,7 @@ int reader_add_cpu(struct reader *reader, uint32_t cpu, int fd)
         return -ENOMEM;
     }
     reader->cpus = cpus;
-    cpus[reader->n_cpus++] = (struct reader_cpu){.cpu = cpu, .fd = fd};
+    cpus[reader->n_cpus++] = (struct reader_cpu){.cpu = cpu, .fd = fd, .stats_fd = -1};
     return 0;
 }
 

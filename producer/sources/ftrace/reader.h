@@ -17,6 +17,7 @@
 struct reader_cpu {
     uint32_t cpu;
     int fd;             // owned: trace_pipe_raw, or any file that gives whole sub-buffers
+    int stats_fd;       // owned: stats of the CPU; -1: none
     uint64_t last_time; // of the last event in a closed bundle
 };
 
