@@ -27,6 +27,7 @@
 #include "producer/cli/heap_options.h"
 #include "producer/cli/heap_summary.h"
 #include "producer/cli/profile_run.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 #include "producer/heap/heap_abi.h"
@@ -107,7 +108,7 @@ static const char *no_program(uint64_t pid)
     struct process_life life;
     if (pid > INT32_MAX || !process_life_read("/proc", (pid_t)pid, &life) || life.ended)
         return "there is no such process";
-    if (!span_size(text_file_span(text, sizeof(text), "/proc", "/%d/cmdline", (int)pid)))
+    if (!span_size(process_file_span(text, sizeof(text), "/proc", (int32_t)pid, "cmdline")))
         return "it has no command line, like a thread of the kernel";
     return NULL;
 }

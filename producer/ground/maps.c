@@ -75,12 +75,30 @@ int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
     int n = snprintf(path, sizeof(path), "%s/%d/maps", proc, pid);
     if (n < 0 || (size_t)n >= sizeof(path))
         return -ENAMETOOLONG;
+    maps_begin(reader, NULL, NULL);
     reader->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (reader->fd < 0)
-        return -errno;
+    return reader->fd < 0 ? -errno : 0;
+}
+
+void maps_begin(struct maps_reader *reader,
+                ssize_t (*read)(void *userdata, char *buffer, size_t size), void *userdata)
+{
+    reader->fd = -1;
+    reader->read = read;
+    reader->userdata = userdata;
     reader->begin = reader->end = 0;
     reader->at_end = reader->overlong = false;
-    return 0;
+}
+
+static ssize_t read_more(struct maps_reader *reader, char *buffer, size_t size)
+{
+    if (reader->read)
+        return reader->read(reader->userdata, buffer, size);
+    ssize_t n;
+    do
+        n = read(reader->fd, buffer, size);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : n;
 }
 
 // Reads more bytes after reader->end. Sets at_end at the end of the file.
@@ -93,12 +111,10 @@ static int fill(struct maps_reader *reader)
         reader->end = 0;
         reader->overlong = true;
     }
-    ssize_t n;
-    do
-        n = read(reader->fd, reader->buffer + reader->end, sizeof(reader->buffer) - reader->end);
-    while (n < 0 && errno == EINTR);
+    ssize_t n =
+        read_more(reader, reader->buffer + reader->end, sizeof(reader->buffer) - reader->end);
     if (n < 0)
-        return -errno;
+        return (int)n;
     reader->at_end = n == 0;
     reader->end += (size_t)n;
     return 0;

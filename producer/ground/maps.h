@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct mapping {
     uint64_t start, end; // addresses
@@ -29,14 +30,21 @@ bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
 
 // Reads a maps file with constant memory. Lines longer than the buffer are skipped.
 struct maps_reader {
-    int fd; // owned
+    int fd; // owned; -1: not open
+    // Reads the next bytes as read(2) does, or returns a negative errno; NULL: read(2) of `fd`.
+    ssize_t (*read)(void *userdata, char *buffer, size_t size);
+    void *userdata;
     size_t begin, end;
     bool at_end, overlong;
     char buffer[MAPS_BUFFER_SIZE];
 };
 
-// `proc` is "/proc" or a folder with the same structure. Returns 0 or a negative errno.
+// `proc` is "/proc" or a folder with the same structure. Returns 0 or a negative errno. The process
+// can make this function, and maps_next(), wait as long as it likes.
 int maps_open(struct maps_reader *reader, const char *proc, int32_t pid);
+// Takes the texts from `read` instead.
+void maps_begin(struct maps_reader *reader,
+                ssize_t (*read)(void *userdata, char *buffer, size_t size), void *userdata);
 // Returns 1 with the next mapping, borrowed until the next call; 0 at the end; or a negative errno.
 int maps_next(struct maps_reader *reader, struct mapping *ret);
 void maps_close(struct maps_reader *reader);

@@ -15,7 +15,6 @@
 #include "producer/ground/proc_text.h"
 
 #define TASK_IS_EXITING 0x4 // PF_EXITING
-#define CMDLINE_MAX     4096
 #define FIRST_NAMESPACE 0xeffffffc // PROC_PID_INIT_INO of the kernel
 
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
@@ -62,17 +61,4 @@ int32_t process_next(DIR *dir)
             str_parse_u32(entry->d_name, &number) == 0 && number <= INT32_MAX)
             return (int32_t)number;
     return 0;
-}
-
-bool process_is_called(const char *proc, pid_t pid, char *const *patterns, size_t n)
-{
-    char text[CMDLINE_MAX];
-    if (n == 0 || !span_size(text_file_span(text, sizeof(text), proc, "/%d/cmdline", (int)pid)))
-        return false;
-    const char *slash = strrchr(text, '/');
-    for (size_t i = 0; i < n; i++)
-        if (fnmatch(patterns[i], text, 0) == 0 ||
-            (slash && fnmatch(patterns[i], slash + 1, 0) == 0))
-            return true;
-    return false;
 }

@@ -29,7 +29,3 @@ bool process_ids_are_of_kernel(const char *proc);
 
 // Returns the next process (or thread) of a folder of /proc, or 0 at the end. `dir` may be NULL.
 int32_t process_next(DIR *dir);
-
-// Returns whether argv[0] of the process, or its part after the last slash, matches one of the
-// patterns (fnmatch).
-bool process_is_called(const char *proc, pid_t pid, char *const *patterns, size_t n);

@@ -9,6 +9,7 @@ stuck.
 import array
 import contextlib
 import ctypes
+import mmap
 import os
 import pathlib
 import shutil
@@ -183,13 +184,15 @@ def fuse_device(folder):
     return path
 
 
-INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE = (
-    26, 3, 14, 25, 18, 2, 36, 42, 16)
+INIT, GETATTR, OPEN, FLUSH, RELEASE, FORGET, INTERRUPT, BATCH_FORGET, WRITE, READ = (
+    26, 3, 14, 25, 18, 2, 36, 42, 16, 15)
+FUSE_FILE_SIZE = 1 << 20
 
 
 class FuseFile:
     """A file of a FUSE file system of this process, mounted over `path`, and open as `open_fd`.
-    Once it is open, the file system does not answer the requests in `deaf`."""
+    Once it is open, the file system does not answer the requests in `deaf`, and answers the first
+    read with an error."""
 
     def __init__(self, voice, device, path, deaf=(FLUSH,)):
         libc = enter_namespaces(voice)
@@ -199,6 +202,7 @@ class FuseFile:
             voice.say(f"cannot: mount FUSE: {os.strerror(ctypes.get_errno())}")
             os._exit(0)
         self.fd, self.deaf = fuse_fd, deaf
+        self.unanswered, self.tell = os.pipe()  # a byte for each request without an answer
         # the end of this process frees each process that waits for an answer
         if os.fork() == 0:
             self.serve()
@@ -207,23 +211,28 @@ class FuseFile:
         self.open_fd = os.open(path, os.O_RDWR)
 
     def serve(self):
-        is_open = False
+        is_open = has_read = False
         while True:
             data = os.read(self.fd, 1 << 17)
             _, opcode, unique, node = struct.unpack_from("<IIQQ", data)
             is_open = is_open or opcode == OPEN
-            if opcode in (FORGET, INTERRUPT, BATCH_FORGET) or is_open and opcode in self.deaf:
+            is_first_read = opcode == READ and not has_read
+            has_read |= is_first_read
+            if opcode in (FORGET, INTERRUPT, BATCH_FORGET) or (
+                    is_open and opcode in self.deaf and not is_first_read):
+                os.write(self.tell, b".")
                 continue
             error, body = 0, b""
             if opcode == INIT:
-                body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 1 << 16, 0, 16, 12, 1 << 16, 1, 16, 0,
+                body = struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 16, 12, 1 << 16, 1, 16, 0,
                                    0)
             elif opcode == GETATTR:
-                attr = struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0, 0o100666, 1,
+                attr = struct.pack("<QQQQQQIIIIIIIIII", node, FUSE_FILE_SIZE, 0, 0, 0, 0, 0, 0,
+                                   0, 0o100666, 1,
                                    os.getuid(), os.getgid(), 0, 4096, 0)
                 body = struct.pack("<QII", 3600, 0, 0) + attr
             elif opcode == OPEN:
-                body = struct.pack("<QII", 1, 1, 0)
+                body = struct.pack("<QII", 1, 0, 0)
             elif opcode == WRITE:
                 body = struct.pack("<II", struct.unpack_from("<I", data, 40 + 16)[0], 0)
             elif opcode not in (FLUSH, RELEASE):
@@ -255,6 +264,33 @@ def pass_fuse(voice, device, mount_on, path, service, request, deaf):
     file = FuseFile(voice, device, mount_on, deaf)
     voice.say("open")
     pass_descriptor(voice, path, service, request, file.open_fd)
+    voice.stay()
+
+
+def hold_memory_map(voice, device, mount_on):
+    """Holds the lock of its memory map for ever, under its pid, which it says: one thread is in a
+    page fault on a file of a FUSE file system that does not answer. The kernel lets go of the lock
+    only in the first attempt of a fault, which the file system answers with an error. Another
+    thread waits to change the map, and readers of the map wait behind this thread."""
+    file = FuseFile(voice, device, mount_on, (READ,))
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_int, ctypes.c_long)
+    at = libc.mmap(None, FUSE_FILE_SIZE, mmap.PROT_READ, mmap.MAP_SHARED, file.open_fd, 0)
+    begins = threading.Event()
+
+    def change():
+        begins.wait()
+        while True:  # ctypes lets other threads run meanwhile
+            libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+            time.sleep(0.1)
+    fault = threading.Thread(target=libc.memchr, args=(ctypes.c_void_p(at), 1, 1), daemon=True)
+    threading.Thread(target=change, daemon=True).start()
+    fault.start()
+    os.read(file.unanswered, 1)
+    begins.set()
+    voice.say(str(os.getpid()))
     voice.stay()
 
 

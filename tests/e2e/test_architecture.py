@@ -32,12 +32,26 @@ listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen
 text_file_read_once text_file_span
 """.split()
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
+# Files of /proc/PID whose readers wait for the lock of the process's memory map, and the code that
+# may name them: producer/foreign/process_file.c reads them in time, the others may wait.
+MAP_FILE = re.compile(r'"[^"\n]*%[du]/(?:cmdline|maps|map_files|smaps|smaps_rollup|environ'
+                      r'|numa_maps|pagemap|mem|auxv)["/]|\bmaps_open\s*\(')
+MAY_WAIT = {
+    "producer/agents/heap/attach/mmheap_attach.c": "a process of its own for one attach",
+    "producer/agents/heap/attach/target.c": "a process of its own for one attach",
+    "producer/cli/status.c": "the daemon's own process",
+    "producer/ground/maps.c": "defines maps_open()",
+    "producer/heap/vm_process.c": "a process of its own, or a job of a helper",
+    "producer/pintool/targets.c": "a program of its own, which its user ends",
+    "producer/sources/heap/wake_job.c": "a job of a helper",
+    "producer/sources/perf_map/perf_map_file.c": "a job of a helper",
+}
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
 TEXT_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 OWN_PROC = "files that the kernel makes of this process"
-PROC = "files that the kernel makes in /proc, which do not wait for their process"
+PROC = "files that the kernel makes in /proc, which do not wait for their process (MAP_FILE)"
 KERNEL = "files that the kernel makes in tracefs and sysfs"
 JOB = "runs in a helper"
 PROGRAM = (
@@ -109,9 +123,7 @@ ALLOWED = {
     "producer/sources/perf/perf_unwind.c": ("access", "a program that was installed with this one"),
     "producer/heap/heap_program.c": ("access open", COMMAND),
     "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
-    "producer/sources/heap/heap_running.c": ("text_file_span", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_span", PROC),
-    "producer/sources/heap/heap_smaps.c": ("open", PROC),
     "converter/cli/output_file.c": ("fstatat lstat open openat", PLACE),
     "converter/cli/working_file.c": (None, PLACE),
     "converter/cli/conversion_traces.c": ("unlink", WORK),
@@ -178,7 +190,15 @@ class LookUps(unittest.TestCase):
                                  f"{entry}: remove the calls from the row of ALLOWED in "
                                  "tests/e2e/test_architecture.py")
 
+    def test_who_waits_for_memory_maps(self):
+        found = {str(path.relative_to(ROOT)) for path in ROOT.glob("producer/**/*.c")
+                 if MAP_FILE.search(TEXT_COMMENTS.sub(" ", path.read_text()))}
+        self.assertEqual(found, set(MAY_WAIT), "read the file by producer/foreign/process_file.h")
+
     def test_what_is_looked_for_is_found(self):
+        for text in ('x(t, "/%d/cmdline", pid)', '"%s/%d/map_files/%llx-%llx"', "maps_open(&maps)"):
+            self.assertTrue(MAP_FILE.search(text), text)
+        self.assertFalse(MAP_FILE.search('"/%d/status" "/self/maps"'))
         text = ('int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); '
                 'text_file_open(&f); reopen(x);')
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})

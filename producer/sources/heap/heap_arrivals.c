@@ -12,6 +12,7 @@
 
 #include "common/str.h"
 #include "common/unix_socket.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/sources/requester.h"
 
@@ -76,14 +77,14 @@ static bool is_child_of_profiled(const struct heap_source *heap, int32_t pid, co
     int32_t parent = heap->settings.children ? parent_of(heap->env.roots->proc, pid) : 0;
     if (parent == 0 || !heap_clients_have_native(heap, parent))
         return false;
-    text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", parent);
+    process_file_span(text, sizeof(text), heap->env.roots->proc, parent, "cmdline");
     return str_eq(text, cmdline);
 }
 
 bool heap_arrivals_wants(struct heap_source *heap, int32_t pid)
 {
     char text[CMDLINE_MAX];
-    text_file_span(text, sizeof(text), heap->env.roots->proc, "/%d/cmdline", pid);
+    process_file_span(text, sizeof(text), heap->env.roots->proc, pid, "cmdline");
     return !heap->guard.hit &&
            (heap_settings_match(&heap->settings, pid, text) ||
             is_child_of_profiled(heap, pid, text)) &&

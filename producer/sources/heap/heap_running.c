@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "producer/foreign/payer.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 #include "producer/heap/heap_owner.h"
@@ -226,7 +227,7 @@ static const char *no_program(const char *proc, uint64_t pid)
     struct process_life life;
     if (pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) || life.ended)
         return "there is no such process";
-    if (!span_size(text_file_span(text, sizeof(text), proc, "/%d/cmdline", (int)pid)))
+    if (!span_size(process_file_span(text, sizeof(text), proc, (int32_t)pid, "cmdline")))
         return "it has no command line, like a thread of the kernel";
     return NULL;
 }

@@ -17,6 +17,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/maps.h"
 #include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
@@ -150,13 +151,13 @@ void smaps_done(struct smaps *smaps)
     *smaps = (struct smaps){0};
 }
 
-static int read_text(struct smaps *smaps, int fd)
+static int read_text(struct smaps *smaps, struct process_file *file)
 {
     char piece[PIECE];
     size_t kept = 0;
-    for (ssize_t n; (n = read(fd, piece + kept, sizeof(piece) - kept)) != 0;) {
+    for (ssize_t n; (n = process_file_read(file, piece + kept, sizeof(piece) - kept)) != 0;) {
         if (n < 0)
-            return -errno;
+            return (int)n;
         struct span text = span_over(piece, kept + (size_t)n);
         struct span lines = span_whole_lines(text), line, rest = lines;
         while (span_take_line(&rest, &line))
@@ -212,9 +213,9 @@ static int packet_write(const struct smaps *smaps, struct packet_writer *writer,
 int smaps_write(struct packet_writer *writer, const char *proc, int32_t pid)
 {
     struct smaps smaps CLEANUP(smaps_done) = {0};
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/%d/smaps", proc, pid);
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    int r = fd < 0 ? -errno : read_text(&smaps, fd);
+    struct process_file file CLEANUP(process_file_close) = {.fd = -1};
+    int r = process_file_open(&file, proc, pid, "smaps", 0);
+    if (r == 0)
+        r = read_text(&smaps, &file);
     return r == 0 ? packet_write(&smaps, writer, pid) : r;
 }

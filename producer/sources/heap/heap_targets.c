@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/folder.h"
 #include "common/str.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/heap/heap_attach.h"
@@ -35,7 +36,7 @@ static uint64_t anonymous_kb(const char *proc, int32_t pid)
 static bool is_target(const struct heap_settings *settings, const char *proc, int32_t pid)
 {
     char text[TEXT_MAX];
-    struct span cmdline = text_file_span(text, sizeof(text), proc, "/%d/cmdline", pid);
+    struct span cmdline = process_file_span(text, sizeof(text), proc, pid, "cmdline");
     if (!span_size(cmdline) ||
         !heap_settings_match(settings, pid, text)) // kernel threads have no command line
         return false;

@@ -19,8 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/nsec.h"
-#include "producer/ground/maps.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 
@@ -165,12 +166,13 @@ static bool get_path(const struct mapping *mapping, char *path, size_t room)
 
 static void mappings_read(struct perf_tasks *tasks, struct perf_task *task)
 {
+    struct process_file file CLEANUP(process_file_close) = {.fd = -1};
     static struct maps_reader reader; // too large for a stack; the loop is one thread
     struct mapping mapping;
     char path[PATH_MAX];
     task->has_mappings = true;
     mappings_forget(task);
-    if (maps_open(&reader, tasks->proc, task->pid) < 0)
+    if (process_file_open_maps(&file, &reader, tasks->proc, task->pid) < 0)
         return;
     while (maps_next(&reader, &mapping) == 1) {
         if (mapping.permissions[2] != 'x' || !get_path(&mapping, path, sizeof(path)))
@@ -179,7 +181,6 @@ static void mappings_read(struct perf_tasks *tasks, struct perf_task *task)
             .path = path, .start = mapping.start, .end = mapping.end, .offset = mapping.offset};
         mapping_add(tasks, task, &is);
     }
-    maps_close(&reader);
 }
 
 // Records.
@@ -310,7 +311,7 @@ static bool is_listed(const int32_t *pids, size_t n, int32_t pid)
 static bool is_additional(struct perf_tasks *tasks, int32_t pid)
 {
     char text[NAME_BYTES];
-    struct span name = text_file_span(text, sizeof(text), tasks->proc, "/%d/cmdline", pid);
+    struct span name = process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline");
     size_t size = strnlen(name.pos, span_size(name));
     if (size == 0)
         return false;
@@ -327,7 +328,7 @@ static bool is_called(const struct perf_tasks *tasks, int32_t pid, char *const *
     const char *name = perf_tasks_name(tasks, pid);
     if (n == 0 || process_is_called(tasks->proc, pid, patterns, n))
         return n > 0;
-    if (!name || span_size(text_file_span(text, sizeof(text), tasks->proc, "/%d/cmdline", pid)) > 0)
+    if (!name || span_size(process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline")) > 0)
         return false;
     for (size_t i = 0; i < n; i++)
         if (fnmatch(patterns[i], name, 0) == 0 ||

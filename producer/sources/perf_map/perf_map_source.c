@@ -25,6 +25,7 @@
 #include "producer/foreign/helper.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/ids.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/perf_map/perf_map_job.h"

@@ -22,7 +22,7 @@
 #define N_KNOWN_MIN       2048
 
 // Files of a process that may stay open between polls.
-enum process_file {
+enum kept_file {
     PROCESS_STATUS,
     PROCESS_OOM_SCORE_ADJ,
     PROCESS_STAT,
@@ -148,8 +148,8 @@ struct process *process_each(const struct process_stats *ps, size_t *cursor);
 // Reads a file of the process into `buffer`. With `keep`, the file stays open between polls while
 // descriptors are left: then -ESRCH means that the process has ended, even if another process has
 // its pid. Returns 0 or a negative errno.
-int process_read(struct process_stats *ps, struct process *process, enum process_file file,
-                 bool keep, char *buffer, size_t size, struct span *ret);
+int process_read(struct process_stats *ps, struct process *process, enum kept_file file, bool keep,
+                 char *buffer, size_t size, struct span *ret);
 // Reads the process's stat as process_read() does. Returns false on failure.
 bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
                         struct process_times *ret);

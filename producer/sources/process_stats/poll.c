@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/folder.h"
 #include "common/str.h"
+#include "producer/foreign/process_file.h"
 #include "producer/sources/process_stats/internal.h"
 #include "producer/sources/requester.h"
 #include "protos/fields.h"
@@ -117,8 +118,8 @@ static void read_rollup(struct process_stats *ps, const struct process *process,
                         struct process_counters *counters)
 {
     if (requester_may_trace(ps->env.requester, ps->env.roots->proc, process->pid))
-        smaps_rollup_parse(text_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc,
-                                          "/%d/smaps_rollup", process->pid),
+        smaps_rollup_parse(process_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc,
+                                             process->pid, "smaps_rollup"),
                            counters);
 }
 

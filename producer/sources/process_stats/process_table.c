@@ -72,7 +72,7 @@ void process_close_files(struct process_stats *ps, struct process *process)
 }
 
 static int open_file(const struct process_stats *ps, const struct process *process,
-                     enum process_file file)
+                     enum kept_file file)
 {
     struct text_file opened;
     int r =
@@ -80,7 +80,7 @@ static int open_file(const struct process_stats *ps, const struct process *proce
     return r < 0 ? r : opened.fd;
 }
 
-int process_read(struct process_stats *ps, struct process *process, enum process_file file,
+int process_read(struct process_stats *ps, struct process *process, enum kept_file file,
                  bool keep, char *buffer, size_t size, struct span *ret)
 {
     int fd = process->fds[file];

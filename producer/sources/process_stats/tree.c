@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/folder.h"
+#include "producer/foreign/process_file.h"
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
@@ -84,8 +85,8 @@ static void write_process_message(struct process_stats *ps, struct process *proc
 void tree_write_process(struct process_stats *ps, struct process *process,
                         const struct process_status *status)
 {
-    struct span cmdline = text_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc,
-                                         "/%d/cmdline", process->pid);
+    struct span cmdline =
+        process_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
     memcpy(process->comm, status->name, sizeof(process->comm));
     if (process->with_cmdline && !status->has_memory) {
         process->written = true;

@@ -23,7 +23,7 @@
 #include "common/map.h"
 #include "common/str.h"
 #include "producer/foreign/payer.h"
-#include "producer/ground/maps.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/probe.h"
@@ -54,7 +54,8 @@ struct file_set {
     FTS *tree;
     dev_t tree_device;
     struct pid_list pids;
-    struct maps_reader maps;
+    struct process_file maps_file;
+    struct maps_reader maps; // of `maps_file`
 };
 
 static uint64_t identity(uint64_t device, uint64_t inode)
@@ -82,7 +83,7 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
         return err_errno(err, -ENOMEM, "page residency");
     set->options = *options;
     set->n_open_max = raise_fd_limit();
-    set->maps.fd = -1;
+    set->maps_file.fd = -1;
     *ret = set;
     return 0;
 }
@@ -104,7 +105,7 @@ static void scan_end(struct file_set *set)
     if (set->tree)
         fts_close(set->tree);
     set->tree = NULL;
-    maps_close(&set->maps);
+    process_file_close(&set->maps_file);
     set->stage = SCAN_IDLE;
 }
 
@@ -347,15 +348,16 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
                         const char *path, char *open_path, int *ret_fd, struct stat *st)
 {
     const char *proc = set->options.proc;
-    char link[PATH_ROOM];
-    snprintf(link, sizeof(link), "%s/%d/map_files/%llx-%llx", proc, pid,
-             (unsigned long long)mapping->start, (unsigned long long)mapping->end);
+    char link[64];
+    struct process_file held CLEANUP(process_file_close) = {.fd = -1};
+    snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapping->start,
+             (unsigned long long)mapping->end);
     int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
-    CLEANUP(close_fdp) int held_fd = open(link, O_PATH | O_CLOEXEC);
+    process_file_open(&held, proc, pid, link, O_PATH);
     if (foreign_has_own_mounts(proc, pid)) // mounts made meanwhile
         return -EPERM;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", held_fd);
-    if (held_fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", held.fd);
+    if (held.fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
         return 0;
     if (n < 0 || n >= PATH_ROOM)
         return -ENAMETOOLONG;
@@ -405,9 +407,10 @@ static int step_pids(struct file_set *set)
     int32_t pid = set->pids.items[set->position];
     bool allowed = requester_may_trace(set->options.requester, set->options.proc, pid);
     bool is_foreign = foreign_has_own_mounts(set->options.proc, pid);
-    int r = !allowed     ? -EACCES
-            : is_foreign ? -EXDEV
-                         : maps_open(&set->maps, set->options.proc, pid);
+    int r = !allowed ? -EACCES
+            : is_foreign
+                ? -EXDEV
+                : process_file_open_maps(&set->maps_file, &set->maps, set->options.proc, pid);
     if (r == 0) {
         set->stage = SCAN_MAPS;
         return 0;
@@ -438,7 +441,7 @@ static int step_maps(struct file_set *set)
         return add_mapping(set, pid, &mapping);
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
-    maps_close(&set->maps);
+    process_file_close(&set->maps_file);
     set->stage = SCAN_PIDS;
     set->position++;
     return 0;

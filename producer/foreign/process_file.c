@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One reader, a thread with one job at a time, serves all callers. A reader that is late is no
+// longer `at_work`: it frees itself after its job. The next caller starts another reader.
+//
+// A thread that can run is not late: only the machine has no processor for it.
+#include "producer/foreign/process_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/memory.h"
+#include "common/thread.h"
+#include "producer/foreign/payer.h"
+
+#define STACK_BYTES  ((size_t)128 << 10)
+#define WAIT_SHARE   10                   // all callers wait a tenth of the time
+#define WAIT_MIN     (2 * NSEC_PER_MSEC)  // even when this share is used up
+#define QUEUED_MAX   (2 * NSEC_PER_SEC)   // for a thread that waits for a processor
+#define QUEUED_CHECK (20 * NSEC_PER_MSEC) // while it waits
+#define CMDLINE_MAX  4096
+
+struct reader {
+    char path[256]; // to open; "": read `fd`
+    int flags, fd;  // `fd` is owned by the caller, or by a late reader
+    size_t size;    // to read; 0: only open
+    ssize_t result; // bytes, or a negative errno
+    bool has_job, is_late;
+    atomic_bool is_done; // before the thread has the lock again
+    pid_t tid;
+    uint64_t payer; // of a late reader
+    char bytes[PROCESS_FILE_PIECE];
+};
+
+static struct {
+    pid_t pid; // of the process that has the reader: a child after fork has no threads
+    pthread_mutex_t calls, lock;
+    pthread_cond_t changed; // CLOCK_MONOTONIC
+    struct reader *reader;  // NULL: none yet
+    nsec_t credit, at;      // time that callers may wait, as of `at`
+    struct reader *late[PROCESS_FILE_LATE_ALL];
+    size_t n_late;
+} pool = {.calls = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void job_do(struct reader *reader)
+{
+    if (reader->path[0])
+        reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | reader->flags);
+    reader->result = reader->fd < 0 ? -errno : 0;
+    if (reader->fd < 0 || !reader->size)
+        return;
+    do
+        reader->result = read(reader->fd, reader->bytes, reader->size);
+    while (reader->result < 0 && errno == EINTR);
+    if (reader->result < 0)
+        reader->result = -errno;
+}
+
+static void *run(void *userdata)
+{
+    struct reader *reader = userdata;
+    pthread_mutex_lock(&pool.lock);
+    reader->tid = gettid();
+    while (!reader->is_late) {
+        if (!reader->has_job) {
+            pthread_cond_wait(&pool.changed, &pool.lock);
+            continue;
+        }
+        pthread_mutex_unlock(&pool.lock);
+        job_do(reader);
+        atomic_store(&reader->is_done, true);
+        pthread_mutex_lock(&pool.lock);
+        reader->has_job = false;
+        pthread_cond_broadcast(&pool.changed);
+    }
+    for (size_t i = 0; i < pool.n_late; i++)
+        if (pool.late[i] == reader)
+            pool.late[i--] = pool.late[--pool.n_late];
+    pthread_mutex_unlock(&pool.lock);
+    close_fd(reader->fd);
+    free(reader);
+    return NULL;
+}
+
+// A child after fork() has the memory of its parent's reader, and not the thread.
+static void pool_begin(void)
+{
+    if (pool.pid == getpid())
+        return;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pool.pid = getpid();
+    pool.reader = NULL;
+    pool.n_late = 0;
+}
+
+static int reader_get(struct reader **ret)
+{
+    pthread_t thread;
+    if (!pool.reader) {
+        struct reader *reader = memory_calloc(1, sizeof(*reader));
+        int r = reader ? thread_start(&thread, STACK_BYTES, run, reader) : -ENOMEM;
+        if (r < 0) {
+            free(reader);
+            return r;
+        }
+        pthread_detach(thread);
+        pool.reader = reader;
+    }
+    *ret = pool.reader;
+    return 0;
+}
+
+static bool is_refused(const char *proc, int32_t pid)
+{
+    uint64_t payer = pool.n_late > 0 ? foreign_payer(proc, pid, 0) : 0;
+    size_t n = 0;
+    for (size_t i = 0; i < pool.n_late; i++)
+        n += pool.late[i]->payer == payer;
+    return pool.n_late == PROCESS_FILE_LATE_ALL || (payer && n >= PROCESS_FILE_LATE_EACH);
+}
+
+static bool is_queued(pid_t tid)
+{
+    char text[256];
+    struct span stat = text_file_span(text, sizeof(text), "/proc", "/self/task/%d/stat", (int)tid);
+    const char *name_end = span_size(stat) ? strrchr(text, ')') : NULL;
+    return !name_end || name_end[1] != ' ' || name_end[2] == 'R';
+}
+
+// Waits for the end of the job. Returns false if the reader is late.
+static bool job_wait(struct reader *reader)
+{
+    nsec_t begun = nsec_now(CLOCK_MONOTONIC), now = begun;
+    nsec_t earned = pool.credit + (now - pool.at) / WAIT_SHARE;
+    nsec_t wait = earned < PROCESS_FILE_WAIT ? earned : PROCESS_FILE_WAIT;
+    pool.credit = wait;
+    for (nsec_t due = now + (wait > WAIT_MIN ? wait : WAIT_MIN); reader->has_job;) {
+        struct timespec time = {due / NSEC_PER_SEC, due % NSEC_PER_SEC};
+        int r = pthread_cond_timedwait(&pool.changed, &pool.lock, &time);
+        now = nsec_now(CLOCK_MONOTONIC);
+        if (r != ETIMEDOUT || !reader->has_job)
+            continue;
+        bool is_blocked = reader->tid && !is_queued(reader->tid);
+        if ((is_blocked || now - begun > QUEUED_MAX) && !atomic_load(&reader->is_done))
+            break;
+        due = now + QUEUED_CHECK;
+    }
+    pool.credit = now - begun < pool.credit ? pool.credit - (now - begun) : 0;
+    pool.at = now;
+    return !reader->has_job;
+}
+
+// Has the reader open `path`, unless it is NULL, and read `size` bytes, unless `size` is 0. *fd is
+// the file, which stays open, or -1: not opened, or left to a late reader.
+static ssize_t job_run(const char *proc, int32_t pid, const char *path, int flags, int *fd,
+                       char *buffer, size_t size)
+{
+    struct reader *reader;
+    if (is_refused(proc, pid))
+        return -EAGAIN;
+    int r = reader_get(&reader);
+    if (r < 0)
+        return r;
+    snprintf(reader->path, sizeof(reader->path), "%s", path ? path : "");
+    reader->flags = flags;
+    reader->fd = path ? -1 : *fd;
+    reader->size = size < PROCESS_FILE_PIECE ? size : PROCESS_FILE_PIECE;
+    reader->has_job = true;
+    atomic_store(&reader->is_done, false);
+    pthread_cond_broadcast(&pool.changed);
+    if (!job_wait(reader)) {
+        *fd = -1;
+        reader->payer = foreign_payer(proc, pid, 0);
+        reader->is_late = true;
+        pool.late[pool.n_late++] = STEAL(pool.reader);
+        return -ETIMEDOUT;
+    }
+    *fd = reader->fd;
+    if (reader->result > 0)
+        memcpy(buffer, reader->bytes, (size_t)reader->result);
+    return reader->result;
+}
+
+static ssize_t job_call(const char *proc, int32_t pid, const char *path, int flags, int *fd,
+                        char *buffer, size_t size)
+{
+    pthread_mutex_lock(&pool.calls);
+    pool_begin();
+    pthread_mutex_lock(&pool.lock);
+    ssize_t r = job_run(proc, pid, path, flags, fd, buffer, size);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&pool.calls);
+    return r;
+}
+
+static ssize_t open_and_read(const char *proc, int32_t pid, const char *name, int flags, int *fd,
+                             char *buffer, size_t size)
+{
+    char path[sizeof((struct reader *)0)->path];
+    int n = snprintf(path, sizeof(path), "%s/%d/%s", proc, (int)pid, name);
+    *fd = -1;
+    return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG
+                                              : job_call(proc, pid, path, flags, fd, buffer, size);
+}
+
+int process_file_open(struct process_file *ret, const char *proc, int32_t pid, const char *name,
+                      int flags)
+{
+    *ret = (struct process_file){.proc = proc, .pid = pid, .fd = -1};
+    return (int)open_and_read(proc, pid, name, flags, &ret->fd, NULL, 0);
+}
+
+ssize_t process_file_read(struct process_file *file, char *buffer, size_t size)
+{
+    if (file->fd < 0)
+        return -EBADF;
+    return size ? job_call(file->proc, file->pid, NULL, 0, &file->fd, buffer, size) : 0;
+}
+
+static ssize_t read_maps(void *userdata, char *buffer, size_t size)
+{
+    return process_file_read(userdata, buffer, size);
+}
+
+int process_file_open_maps(struct process_file *file, struct maps_reader *reader, const char *proc,
+                           int32_t pid)
+{
+    maps_begin(reader, read_maps, file);
+    return process_file_open(file, proc, pid, "maps", 0);
+}
+
+void process_file_close(struct process_file *file)
+{
+    file->fd = close_fd(file->fd);
+}
+
+struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
+                              const char *name)
+{
+    int fd CLEANUP(close_fdp) = -1;
+    ssize_t n = open_and_read(proc, pid, name, 0, &fd, buffer, size - 1);
+    buffer[n > 0 ? n : 0] = '\0';
+    return span_over(buffer, n > 0 ? (size_t)n : 0);
+}
+
+bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n)
+{
+    char text[CMDLINE_MAX];
+    if (n == 0 || !span_size(process_file_span(text, sizeof(text), proc, pid, "cmdline")))
+        return false;
+    const char *slash = strrchr(text, '/');
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(patterns[i], text, 0) == 0 ||
+            (slash && fnmatch(patterns[i], slash + 1, 0) == 0))
+            return true;
+    return false;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc/PID whose reading takes the lock of the process's memory map: cmdline, maps,
+// map_files, smaps and smaps_rollup. A process can hold this lock as long as it likes, for example
+// in a page fault on a file of a file system that never answers. A process that reclaims memory in
+// fork() holds the lock for a long time, too.
+//
+// A thread of its own reads these files. The caller waits at most PROCESS_FILE_WAIT, and all
+// callers together wait at most a tenth of the time. A thread that is late is left behind: it ends
+// when the process releases the lock, or with this program, because the wait ends at SIGKILL. A
+// helper (helper.h) is not needed: the thread enters no file system but /proc.
+//
+// While PROCESS_FILE_LATE_EACH threads are late for processes of one payer (payer.h) other than
+// root, no process of this payer is read. While PROCESS_FILE_LATE_ALL threads are late, no process
+// is read.
+//
+// The functions may be called from several threads, which wait for each other.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/nsec.h"
+#include "producer/ground/maps.h"
+#include "producer/ground/proc_text.h"
+
+#define PROCESS_FILE_WAIT      (100 * NSEC_PER_MSEC)
+#define PROCESS_FILE_LATE_EACH 2
+#define PROCESS_FILE_LATE_ALL  16
+#define PROCESS_FILE_PIECE     32768 // maximum size of one read
+
+// A file that is open for reading.
+struct process_file {
+    const char *proc; // borrowed
+    int32_t pid;
+    int fd; // owned; -1: not open, or left to a late thread
+};
+
+// Opens PROC/PID/NAME. `flags` may have O_PATH. Returns 0 or a negative errno: -ETIMEDOUT if the
+// process is late; -EAGAIN if it is not read because threads are late.
+int process_file_open(struct process_file *ret, const char *proc, int32_t pid, const char *name,
+                      int flags);
+// Reads at most PROCESS_FILE_PIECE bytes after the last read, as read(2) does. Returns 0 at the
+// end, or a negative errno, as process_file_open() does. After -ETIMEDOUT the file is closed.
+ssize_t process_file_read(struct process_file *file, char *buffer, size_t size);
+// Opens PROC/PID/maps, and has `reader` read the file: `file` must stay until the last maps_next().
+int process_file_open_maps(struct process_file *file, struct maps_reader *reader, const char *proc,
+                           int32_t pid);
+// No effect if the file is not open.
+void process_file_close(struct process_file *file); // fit for CLEANUP()
+
+// Reads the first bytes of a file: at most `size` - 1 and PROCESS_FILE_PIECE. Returns the text,
+// terminated; an empty text if the file cannot be read, or not in time.
+struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
+                              const char *name);
+
+// Returns whether argv[0] of the process, or its part after the last slash, matches one of the
+// patterns (fnmatch).
+bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n);
