@@ -362,6 +362,26 @@ class Recording(FtraceCase):
         stats_of(packets, "START_OF_TRACE")
         stats_of(packets, "END_OF_TRACE")
 
+    @lib.needs_program("strace")
+    def test_no_file_of_tracefs_is_opened_while_it_records(self):
+        """open() waits for the lock of all instances, which another program holds for seconds when
+        it makes an instance while memory is short. The names of tasks are of no instance: no lock.
+        """
+        path, calls = self.dir / "config.cfg", self.dir / "calls"
+        path.write_text(config(events("kmem/rss_stat"), duration_ms=1500,
+                               more="flush_period_ms: 100\n"))
+        done = lib.run("strace", "-f", "-y", "-o", calls, "-e", "trace=open,openat,write,pread64",
+                       lib.MMTRACE, "record", "--no-daemon", "-c", path, "-o", self.trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = calls.read_text().splitlines()
+        switches = [i for i, line in enumerate(lines)
+                    if "write(" in line and "/tracing_on>" in line]
+        while_on = lines[switches[-2]:switches[-1]]
+        opened = [line for line in while_on if "open" in line and "/tracing/" in line
+                  and "/tracing_on" not in line and "/saved_cmdlines" not in line]
+        self.assertEqual(opened, [])
+        self.assertTrue(any("pread64(" in line and "/stats>" in line for line in while_on))
+
     def test_the_next_run_cleans_up_after_a_kill(self):
         name = f"mmtest{os.getpid()}"
         named = self.start(config(events("kmem/rss_stat") + f' instance_name: "{name}"'))
