@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// mmsql export: rows of tables, views and questions as CSV or JSON lines, for other programs. One
+// mmsql export: rows of tables, views and questions as CSV or JSON lines, and kernel events as text
+// of systrace, for other programs. One
 // row is in memory at a time. A file gets its name when it is complete (output_file.h). After a
 // failure, the files that were complete before it stay.
 #include <errno.h>
@@ -31,6 +32,7 @@
 static const char help[] =
     "usage: mmsql export [OPTION]... DB|TRACE TABLE|SQL [-o FILE]\n"
     "       mmsql export [OPTION]... DB|TRACE [TABLE]... --folder DIR\n"
+    "       mmsql export [OPTION]... DB|TRACE --format systrace [-o FILE]\n"
     "\n"
     "Writes rows for other programs: a table, a view, or the answer to a question in\n"
     "SQL. With --folder each TABLE becomes a file DIR/TABLE.csv (or .jsonl); without\n"
@@ -40,6 +42,8 @@ static const char help[] =
     "      --format FORMAT  csv (default): values with commas, below a line of names;\n"
     "                       NULL is empty, an empty text is \"\"\n"
     "                       jsonl: a JSON object for each row, on a line of its own\n"
+    "                       systrace: the kernel events, as the kernel's file 'trace'\n"
+    "                       shows them; no TABLE. to_ftrace() makes the lines\n"
     "  -o, --output FILE    write there; '-', the default, is standard output.\n"
     "                       Without --format, FILE.jsonl gets JSON lines\n"
     "      --folder DIR     write files into this folder, which is made if missing\n"
@@ -61,6 +65,7 @@ struct options {
     int64_t max_rows;                   // of a result; 0: all
     enum format format;
     bool has_format; // --format is given
+    bool is_systrace;
     struct limits limits;
 };
 
@@ -206,6 +211,29 @@ static int rows_fill(void *userdata, FILE *out, struct err *err)
     return 0;
 }
 
+// Writes the kernel events as lines of systrace, in the order of time.
+static int events_fill(void *userdata, FILE *out, struct err *err)
+{
+    const struct export *export = userdata;
+    CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
+    int64_t n_max = export->options->max_rows ? export->options->max_rows : INT64_MAX, n = 0;
+    int code = sqlite3_prepare_v2(
+        export->handle, "SELECT to_ftrace(id) FROM ftrace_event ORDER BY ts, id", -1, &row, NULL);
+    if (code == SQLITE_OK)
+        fputs("# tracer: nop\n#\n", out);
+    while (code == SQLITE_OK && n < n_max && sqlite3_step(row) == SQLITE_ROW && !ferror(out)) {
+        fprintf(out, "%s\n", column_text(row, 0));
+        n++;
+    }
+    if (row)
+        code = sqlite3_reset(row);
+    if (code != SQLITE_OK)
+        return err_set(err, -EIO, "kernel events: %s", sqlite3_errmsg(export->handle));
+    if (n == 0)
+        return err_set(err, -ENODATA, "the trace has no kernel events (linux.ftrace records them)");
+    return 0;
+}
+
 typedef int (*write_fn)(const char *path, output_fill_fn fill, void *userdata);
 
 static int one_write(struct export *export, const char *word, write_fn write, const char *output)
@@ -298,7 +326,9 @@ static int export_run(const struct options *options, char **words, size_t n)
     if (options->folder && n == 0 && tables_list(export.handle, &names) < 0)
         return EXIT_FAILED;
     int code = options->folder ? folder_write(&export, &names)
-                               : one_write(&export, words[0], output_file_write, options->output);
+               : options->is_systrace
+                   ? output_file_write(options->output, events_fill, &export)
+                   : one_write(&export, words[0], output_file_write, options->output);
     return is_cut ? EXIT_FAILED : code;
 }
 
@@ -310,7 +340,10 @@ static int take_format(void *to, const struct verb_option *option, char *text, i
     bool is_csv = str_eq(text, "csv"), is_lines = str_eq(text, "jsonl");
     options->format = is_lines ? FORMAT_JSON_LINES : FORMAT_CSV;
     options->has_format = true;
-    return is_csv || is_lines ? 0 : usage_error("export", "--format %s: not csv or jsonl", text);
+    options->is_systrace = str_eq(text, "systrace");
+    return is_csv || is_lines || options->is_systrace
+               ? 0
+               : usage_error("export", "--format %s: not csv, jsonl or systrace", text);
 }
 
 // Chooses the format by the ending of the output's name, if --format is missing. Returns 0, or an
@@ -329,8 +362,8 @@ static int format_of_name(struct options *options)
     for (size_t i = 0; i < ELEMENTS(others); i++)
         if (strcasecmp(dot + 1, others[i]) == 0)
             return usage_error("export",
-                               "-o %s: export writes CSV or JSON lines, nothing else: name the "
-                               "file .csv or .jsonl, or give --format",
+                               "-o %s: export writes CSV, JSON lines or systrace, nothing else: "
+                               "name the file .csv or .jsonl, or give --format",
                                options->output);
     return 0;
 }
@@ -356,10 +389,13 @@ static int run_export(int argc, char **argv)
         return usage_error("export", "--output and --folder do not go together");
     if (options.folder && !*options.folder)
         return usage_error("export", "--folder is empty");
-    if (!options.folder && n != 2)
+    if (options.is_systrace && (options.folder || n != 1))
+        return usage_error("export", "--format systrace writes the kernel events: no table, no SQL "
+                                     "and no --folder goes with it");
+    if (!options.folder && !options.is_systrace && n != 2)
         return usage_error("export", n == 1 ? "a table or SQL is needed, or --folder"
                                             : "several tables go into a --folder");
-    if (!options.folder && !*argv[optind + 1])
+    if (!options.folder && !options.is_systrace && !*argv[optind + 1])
         return usage_error("export", "the name of the table, or the SQL, is empty");
     code = format_of_name(&options);
     if (code)
@@ -371,6 +407,6 @@ static int run_export(int argc, char **argv)
 const struct program_verb verb_export = {
     .name = "export",
     .arguments = "[OPTION]... DB|TRACE TABLE|SQL [-o FILE]",
-    .summary = "write tables, views and answers as CSV or JSON lines",
+    .summary = "write tables and answers as CSV or JSON lines, events as systrace",
     .run = run_export,
 };

@@ -55,6 +55,29 @@ class Export(unittest.TestCase):
         at = names.index("value")
         self.assertEqual([float(row[at]) for row in found[1:]], [row[at] for row in rows])
 
+    def test_systrace_is_read_as_the_same_events(self):
+        """The times of systrace have microseconds."""
+        sql = "SELECT name, cpu, utid IS NULL, ts / 1000 FROM ftrace_event ORDER BY ts, name, cpu"
+        text = self.dir / "events.txt"
+        self.export(TRACE, "--format", "systrace", "-o", text)
+        lines = text.read_text().splitlines()
+        self.assertEqual(lines[0], "# tracer: nop")
+        events = [lib.run(lib.MMSQL, "query", "--csv", path, sql).stdout for path in (TRACE, text)]
+        self.assertGreater(len(events[0].splitlines()), 1000)
+        self.assertEqual(sorted(events[1].splitlines()), sorted(events[0].splitlines()))
+        self.export(TRACE, "--format", "systrace", "--max-rows", "7", "-o", text)
+        self.assertEqual(text.read_text().splitlines(), lines[:2 + 7])
+
+    def test_systrace_without_events(self):
+        text = self.dir / "events.txt"
+        counters = GOLDEN / "counters_tracks.pftrace"
+        done = self.export(counters, "--format", "systrace", "-o", text, code=1)
+        self.assertIn("the trace has no kernel events (linux.ftrace records them)", done.stderr)
+        self.assertFalse(text.exists())
+        for more in (("counter",), ("--folder", self.dir / "f")):
+            done = self.export(TRACE, "--format", "systrace", *more, code=2)
+            self.assertIn("no table, no SQL and no --folder goes with it", done.stderr)
+
     def test_lines_of_a_view_are_json(self):
         names, rows = self.rows("SELECT * FROM process ORDER BY upid")
         done = self.export(self.db, "SELECT * FROM process ORDER BY upid", "--format", "jsonl")
@@ -100,7 +123,7 @@ class Export(unittest.TestCase):
     def test_wrong_usage(self):
         for argv, reason in (((), "is needed"), ((self.db,), "a table or SQL is needed"),
                              ((self.db, "process", "thread"), "several tables go into a --folder"),
-                             ((self.db, "process", "--format", "xml"), "not csv or jsonl"),
+                             ((self.db, "process", "--format", "xml"), "not csv, jsonl or systrace"),
                              ((self.db, "process", "--max-rows", "-1"), "not a number"),
                              ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
             with self.subTest(reason):
@@ -135,7 +158,8 @@ class Export(unittest.TestCase):
         for name in ("b.parquet", "b.arrow", "b.xlsx", "b.JSON", "b.csv.gz"):
             with self.subTest(name):
                 done = self.export(self.db, "SELECT 1 AS a", "-o", self.dir / name, code=2)
-                self.assertIn(f"{name}: export writes CSV or JSON lines, nothing else", done.stderr)
+                self.assertIn(f"{name}: export writes CSV, JSON lines or systrace, nothing else",
+                              done.stderr)
                 self.assertFalse((self.dir / name).exists())
 
     def test_a_file_has_one_answer(self):
