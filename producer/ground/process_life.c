@@ -14,7 +14,7 @@
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 
-#define TASK_IS_EXITING 0x4 // PF_EXITING
+#define TASK_IS_EXITING 0x4        // PF_EXITING
 #define FIRST_NAMESPACE 0xeffffffc // PROC_PID_INIT_INO of the kernel
 
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)

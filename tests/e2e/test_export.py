@@ -123,7 +123,7 @@ class Export(unittest.TestCase):
     def test_wrong_usage(self):
         for argv, reason in (((), "is needed"), ((self.db,), "a table or SQL is needed"),
                              ((self.db, "process", "thread"), "several tables go into a --folder"),
-                             ((self.db, "process", "--format", "xml"), "not csv, jsonl or systrace"),
+                             ((self.db, "process", "--format", "xml"), "not csv, jsonl or"),
                              ((self.db, "process", "--max-rows", "-1"), "not a number"),
                              ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
             with self.subTest(reason):

@@ -80,8 +80,8 @@ static int open_file(const struct process_stats *ps, const struct process *proce
     return r < 0 ? r : opened.fd;
 }
 
-int process_read(struct process_stats *ps, struct process *process, enum kept_file file,
-                 bool keep, char *buffer, size_t size, struct span *ret)
+int process_read(struct process_stats *ps, struct process *process, enum kept_file file, bool keep,
+                 char *buffer, size_t size, struct span *ret)
 {
     int fd = process->fds[file];
     bool is_kept = fd >= 0;
