@@ -107,6 +107,8 @@ ALONE = {
     "track_descriptors": "the peer drops events below a parent that nothing describes",
     "track_event_parts": "the peer makes a flow of an end without a begin",
     "ftrace_errors": "the peer refuses a trace whose kernel pages could not be read",
+    "ftrace_stats_sources": "the peer keeps the last statistics of a CPU, here those with the most "
+                            "loss stand",
     "sessions": "states are slices here",
     "verdict_residency": "the peer does not know page residency, and finds no time in the trace",
     "v8_samples": "the peer makes a mapping of V8's code; here it is a perf map",

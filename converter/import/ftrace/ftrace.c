@@ -626,6 +626,9 @@ static void ftrace_done(void *state)
     struct ftrace_machine *machine = state;
     own_free(machine->own);
     map64_done(&machine->told);
+    map64_done(&machine->cpu_places);
+    map64_done(&machine->cpus_shown);
+    ftrace_cpu_vec_done(&machine->cpus);
     if (machine->owns_all)
         all_free(machine->all);
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/map.h"
+#include "common/vec.h"
 #include "converter/import/ftrace/forms.h"
 #include "converter/import/ftrace/ftrace_event.h"
 #include "converter/import/importer.h"
@@ -26,15 +28,29 @@ struct ftrace_subject {
 // The rows of meson.build; the last row is NULL.
 extern const struct ftrace_subject *const ftrace_subjects[];
 
+#define N_FTRACE_COUNTS 8
+
+// The kernel's counts for a CPU, as a sequence has them in FtraceStats.
+struct ftrace_cpu {
+    int64_t begin[N_FTRACE_COUNTS]; // in the order of ftrace_stats.c; valid if has_begin
+    bool has_begin;
+    int64_t loss; // lost events from begin to end; -1: begin and end are not both known
+};
+
+VEC_DEFINE(ftrace_cpu_vec, struct ftrace_cpu);
+
 // State of the importer for one machine.
 struct ftrace_machine {
     struct ftrace *all; // shared by all machines; owned by the host's state
     bool owns_all;
-    bool keeps_old;      // the recording includes events from before its start
-    struct map64 told;   // sequences whose failed events are in the log already
-    int64_t drop_before; // ns; older events are from before the recording
-    int64_t rows_before; // ns; older events only get a row
-    void **own;          // owned: states of subjects
+    bool keeps_old;    // the recording includes events from before its start
+    struct map64 told; // sequences whose failed events are in the log already
+    struct ftrace_cpu_vec cpus;
+    struct map64 cpu_places; // sequence and CPU -> place in cpus
+    struct map64 cpus_shown; // CPU -> place in cpus of the counts in the table stats
+    int64_t drop_before;     // ns; older events are from before the recording
+    int64_t rows_before;     // ns; older events only get a row
+    void **own;              // owned: states of subjects
 };
 
 extern const struct importer importer_ftrace;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FtraceStats: the kernel's counts for the buffer of each CPU, at the start and the end.
+#include <string.h>
+
 #include "common/elements.h"
 #include "converter/import/ftrace/ftrace.h"
 #include "protos/fields.h"
@@ -13,35 +15,94 @@ static int64_t nsec_from_sec(double sec)
     return ns > (double)INT64_MIN ? (int64_t)ns : INT64_MIN;
 }
 
-// begin, end and delta of a count are adjacent in the list of stats.
+// begin, end and delta of a count are adjacent in the list of stats. Times have no delta.
 static const struct {
     uint32_t field;
     enum stat begin;
+    bool is_time;
 } counts[] = {
-    {PB_FtraceCpuStats_entries, STAT_ftrace_cpu_entries_begin},
-    {PB_FtraceCpuStats_overrun, STAT_ftrace_cpu_overrun_begin},
-    {PB_FtraceCpuStats_commit_overrun, STAT_ftrace_cpu_commit_overrun_begin},
-    {PB_FtraceCpuStats_bytes_read, STAT_ftrace_cpu_bytes_begin},
-    {PB_FtraceCpuStats_dropped_events, STAT_ftrace_cpu_dropped_events_begin},
-    {PB_FtraceCpuStats_read_events, STAT_ftrace_cpu_read_events_begin},
+    {PB_FtraceCpuStats_entries, STAT_ftrace_cpu_entries_begin, false},
+    {PB_FtraceCpuStats_overrun, STAT_ftrace_cpu_overrun_begin, false},
+    {PB_FtraceCpuStats_commit_overrun, STAT_ftrace_cpu_commit_overrun_begin, false},
+    {PB_FtraceCpuStats_bytes_read, STAT_ftrace_cpu_bytes_begin, false},
+    {PB_FtraceCpuStats_dropped_events, STAT_ftrace_cpu_dropped_events_begin, false},
+    {PB_FtraceCpuStats_read_events, STAT_ftrace_cpu_read_events_begin, false},
+    {PB_FtraceCpuStats_now_ts, STAT_ftrace_cpu_now_ts_begin, true},
+    {PB_FtraceCpuStats_oldest_event_ts, STAT_ftrace_cpu_oldest_event_ts_begin, true},
 };
+_Static_assert(ELEMENTS(counts) == N_FTRACE_COUNTS, "struct ftrace_cpu has a place for each");
 
-static void cpu_read(struct import *im, const struct wire_field *field, bool is_end)
+static bool is_loss(uint32_t field)
 {
-    MESSAGE(cpu, FtraceCpuStats, field);
-    uint32_t index = (uint32_t)field_u64(&cpu.cpu);
-    struct stats *stats = &im->stats;
-    for (size_t i = 0; i < ELEMENTS(counts); i++) {
-        int64_t value = field_i64(&cpu.at[counts[i].field]), begin;
-        stats_set_at(stats, counts[i].begin + is_end, index, value);
-        if (is_end && stats_get_at(stats, counts[i].begin, index, &begin))
-            stats_set_at(stats, counts[i].begin + 2, index,
-                         (int64_t)((uint64_t)value - (uint64_t)begin));
+    return field == PB_FtraceCpuStats_overrun || field == PB_FtraceCpuStats_commit_overrun ||
+           field == PB_FtraceCpuStats_dropped_events;
+}
+
+// Returns the counts of a source for a CPU; NULL: the conversion must end.
+static struct ftrace_cpu *cpu_of(struct import *im, struct ftrace_machine *machine, uint64_t key)
+{
+    bool is_new;
+    uint64_t *place = import_map_get(im, &machine->cpu_places, key, machine->cpus.n, &is_new);
+    if (!place)
+        return NULL;
+    if (is_new) {
+        int r = ftrace_cpu_vec_push(&machine->cpus, (struct ftrace_cpu){.loss = -1});
+        import_fail(im, r);
+        if (r < 0)
+            return NULL;
     }
-    stats_set_at(stats, STAT_ftrace_cpu_now_ts_begin + is_end, index,
-                 nsec_from_sec(field_double(&cpu.now_ts)));
-    stats_set_at(stats, STAT_ftrace_cpu_oldest_event_ts_begin + is_end, index,
-                 nsec_from_sec(field_double(&cpu.oldest_event_ts)));
+    return &machine->cpus.items[*place];
+}
+
+// Several sources may record the same CPU, each with a buffer of its own, or all with the same
+// buffer and the same counts. Therefore the stats are not a sum: the source with the most loss
+// stands for the CPU, and of equals the last one.
+static bool stands_for_cpu(struct import *im, struct ftrace_machine *machine, uint32_t index,
+                           const struct ftrace_cpu *cpu)
+{
+    uint64_t place = (uint64_t)(cpu - machine->cpus.items);
+    uint64_t *shown = import_map_get(im, &machine->cpus_shown, index, place, &(bool){0});
+    if (!shown || cpu->loss < machine->cpus.items[*shown].loss)
+        return shown && *shown == place;
+    *shown = place;
+    return true;
+}
+
+static void cpu_read(struct import *im, const struct packet *packet, const struct wire_field *field,
+                     bool is_end)
+{
+    MESSAGE(message, FtraceCpuStats, field);
+    uint32_t index = (uint32_t)field_u64(&message.cpu);
+    struct ftrace_machine *machine = packet->own;
+    struct ftrace_cpu *cpu = cpu_of(im, machine, (uint64_t)packet->sequence_id << 32 | index);
+    int64_t values[ELEMENTS(counts)];
+    uint64_t loss = 0;
+    if (!cpu)
+        return;
+    for (size_t i = 0; i < ELEMENTS(counts); i++) {
+        const struct wire_field *value = &message.at[counts[i].field];
+        values[i] = counts[i].is_time ? nsec_from_sec(field_double(value)) : field_i64(value);
+        if (is_loss(counts[i].field))
+            loss += (uint64_t)values[i] - (uint64_t)cpu->begin[i];
+    }
+    if (!is_end) {
+        cpu->has_begin = true;
+        memcpy(cpu->begin, values, sizeof(values));
+    } else if (cpu->has_begin) {
+        cpu->loss = (int64_t)loss > 0 ? (int64_t)loss : 0;
+    }
+    if (!stands_for_cpu(im, machine, index, cpu))
+        return;
+    for (size_t i = 0; i < ELEMENTS(counts); i++) {
+        enum stat begin = counts[i].begin;
+        if (cpu->has_begin)
+            stats_set_at(&im->stats, begin, index, cpu->begin[i]);
+        if (is_end)
+            stats_set_at(&im->stats, begin + 1, index, values[i]);
+        if (is_end && cpu->has_begin && !counts[i].is_time)
+            stats_set_at(&im->stats, begin + 2, index,
+                         (int64_t)((uint64_t)values[i] - (uint64_t)cpu->begin[i]));
+    }
 }
 
 static void kprobes_read(struct import *im, const struct wire_field *field, bool is_end)
@@ -126,7 +187,7 @@ static void ftrace_stats_now(struct import *im, const struct packet *packet)
     struct wire_field field;
     wire_foreach(&reader, &field) {
         if (field.number == PB_FtraceStats_cpu_stats)
-            cpu_read(im, &field, is_end);
+            cpu_read(im, packet, &field, is_end);
         else if (field.number == PB_FtraceStats_kprobe_stats)
             kprobes_read(im, &field, is_end);
     }
