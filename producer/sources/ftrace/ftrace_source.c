@@ -61,6 +61,7 @@ struct ftrace_source {
     bool prepared;            // the buffer is open
     bool started;
     struct loop_timer *period, *more;
+    nsec_t read_period;
     struct loop_io **watches; // owned, by CPU; NULL: not polled
     struct watch *watch_data;
     uint64_t kernel_lost_before, kernel_lost; // overruns, as counted by the kernel
@@ -125,13 +126,18 @@ static int check_access(const struct source_roots *roots, struct err *err)
 }
 
 // Switches on the events of ending tasks, if the session wants the names of these tasks and records
-// any event at all. Without these events, the names are less complete.
+// any event at all. Without these events, the names are less complete. The first source of a
+// session reads the ends for all its sources, so that the ends do not fill the small buffer of a
+// source of rare events.
 static int add_ends(struct ftrace_source *ftrace)
 {
     struct err err = {0};
-    if (!ftrace->env.names_ended || (!ftrace->events.chosen.n && !ftrace->config->n_kprobe_events))
+    struct pid_feed *pids = ftrace->env.pids;
+    if (!ftrace->env.names_ended || pids->has_exits ||
+        (!ftrace->events.chosen.n && !ftrace->config->n_kprobe_events))
         return 0;
     int r = event_set_add_ends(&ftrace->events, ftrace->env.roots->tracefs, &err);
+    pids->has_exits = ftrace->events.exits.id != 0;
     if (r < 0 && r != -ENOMEM)
         log_debug(ftrace->env.log, "ftrace: tasks that exit are not named: %s", err.text);
     return r == -ENOMEM ? r : 0;
@@ -344,6 +350,17 @@ static void read_round(void *userdata)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
+// A start takes tens of milliseconds. So that several sources with the same period, and the sources
+// that start after them, cost one wake-up, all follow the source of events that started last.
+static void read_on_time(void *userdata)
+{
+    struct ftrace_source *ftrace = userdata;
+    nsec_t grid = ftrace->env.pids->read_grid, period = ftrace->read_period;
+    nsec_t n_before = (loop_get_call(ftrace->env.loop)->due - grid) / period;
+    loop_set_timer(ftrace->period, grid + (n_before + 1) * period, period);
+    read_round(ftrace);
+}
+
 static void on_watermark(void *userdata)
 {
     struct watch *watch = userdata;
@@ -484,12 +501,13 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
                         config->drain_period_ms, DRAIN_PERIOD_MS_MAX, period_ms);
     }
     nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;
-    ftrace->env.pids->has_exits |= ftrace->events.exits.id != 0;
     if (ftrace->events.exits.id && ftrace->env.pids->exit_delay < period)
         ftrace->env.pids->exit_delay = period;
     struct loop *loop = ftrace->env.loop;
-    int r = loop_add_timer(loop, nsec_now(CLOCK_BOOTTIME) + period, period, read_round, ftrace,
-                           &ftrace->period);
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    ftrace->read_period = period;
+    ftrace->env.pids->read_grid = now;
+    int r = loop_add_timer(loop, now + period, period, read_on_time, ftrace, &ftrace->period);
     if (r == 0)
         r = loop_add_timer(loop, NSEC_MAX, 0, read_round, ftrace, &ftrace->more);
     return r < 0 ? err_errno(err, r, "timers") : 0;
