@@ -31,6 +31,7 @@ WATCH = ("--psi", "none", "--kmem-events",
          "vmscan/mm_vmscan_kswapd_wake,vmscan/mm_vmscan_direct_reclaim_begin,"
          "compaction/mm_compaction_begin,oom/mark_victim")
 N_WATCHES = 3  # of the daemon: background reclaim, stalls, kills
+N_SOURCES = 2  # of events in mm_events.cfg: reclaim, kills
 STOP_DELAY_MS = 8000  # longer than a burst of pressure and a bugreport
 IDLE_S = 5
 REPORTED = "FS/data/misc/perfetto-traces/bugreport/systrace.pftrace"
@@ -137,7 +138,7 @@ class Pressure(unittest.TestCase):
             daemon.wait(lambda: "kmem_activity:" in daemon.said())
             daemon.wait(lambda: cls.report(root, {**os.environ, **sockets}))
             daemon.wait(daemon.files)
-            daemon.wait(lambda: len(daemon.instances()) == N_WATCHES + 1)
+            daemon.wait(lambda: len(daemon.instances()) == N_WATCHES + N_SOURCES)
             load.pressure(root, n_wanted=5)
             for _ in range(2):  # after an answer, the loop has come round
                 cls.status = lib.run(lib.MMTRACE, "status", env={**os.environ, **sockets})
@@ -231,7 +232,7 @@ class Pressure(unittest.TestCase):
         self.assertEqual(len(self.files), 1)
 
     def test_armed_again(self):
-        self.assertEqual(len(self.instances_armed), N_WATCHES + 1)  # and the session's
+        self.assertEqual(len(self.instances_armed), N_WATCHES + N_SOURCES)
 
     def test_end(self):
         self.assertEqual(self.code, 0, self.said)
@@ -375,7 +376,7 @@ class Crash(unittest.TestCase):
         with running(root, *WATCH, "--kmem-rest", "300ms") as daemon:
             n_armed = daemon.said().count("armed/mm_events.cfg: armed")
             daemon.wait(lambda: daemon.said().count("armed/mm_events.cfg: armed") > n_armed
-                        or len(daemon.instances()) == N_WATCHES + 1)
+                        or len(daemon.instances()) == N_WATCHES + N_SOURCES)
             left = [path.name for pid in killed for path in INSTANCES.glob(f"mmtrace-{pid}-*")]
             self.assertEqual(left, [])
             load.compact()

@@ -17,7 +17,7 @@ import zipfile
 
 import lib
 import peers
-from test_daemon import running
+from test_daemon import INSTANCES, running
 
 SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
 RING = """
@@ -309,6 +309,60 @@ class Recorder(unittest.TestCase):
         done = lib.run(SHELL, "-q", self.root / "sql", self.file)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split(), ['"n"', "1"])
+
+
+VICTIM = f"""
+open("/proc/self/comm", "w").write("greedy")
+x = bytearray({GROUP_BYTES} * 4)
+"""
+
+
+@lib.needs_tracefs
+class Kill(Base):
+    """A storm of reclaim after an OOM kill."""
+
+    def setUp(self):
+        super().setUp()
+        (self.root / "armed" / "ring.cfg").unlink()
+        text = (lib.ROOT / "configs" / "flight_recorder.cfg").read_text()
+        text = re.sub(r"^  size_kb: 512$", "  size_kb: 8", text, flags=re.MULTILINE)
+        (self.root / "armed" / "ring.cfg").write_text(text.replace("period_ms: 5000",
+                                                                   "period_ms: 500"))
+        with open(self.root / "sparse", "wb") as file:
+            file.truncate(GROUP_BYTES * 8)
+        self.reader = (f"file = open('{self.root}/sparse', 'rb', buffering=0)\n"
+                       "for _ in range(4):\n    file.seek(0)\n    while file.read(1 << 20): pass")
+
+    def events(self, name):
+        return [(event.one("timestamp"), event)
+                for bundle in lib.of_kind(self.packets, "ftrace_events")
+                for event in bundle.all("ftrace_events", "event") if name in event]
+
+    def test_it_survives(self):
+        with self.daemon("--no-perfetto-sockets", "--psi", "none") as daemon, \
+                lib.memory_cgroup(GROUP_BYTES) as join:
+            enabled = sorted(
+                tuple(lib.tracefs_text(INSTANCES / name, f"events/{event}/enable").strip()
+                      for event in ("oom/mark_victim", "sched/sched_process_exit"))
+                for name in daemon.instances())
+            victim = in_group(join, VICTIM)
+            self.assertEqual(victim.returncode, -signal.SIGKILL)
+            in_group(join, self.reader)
+            time.sleep(1)  # two rounds of reading
+            done = self.command("clone", "mmtrace_flight_recorder", "-o", self.root / "clone")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # The ends of tasks, for their names, are not in the small buffer of the kills.
+        self.assertEqual(enabled, [("0", "1"), ("1", "0")])
+        self.packets = lib.decode(self.root / "clone")
+        killed = [time for time, event in self.events("mark_victim")
+                  if event.one("mark_victim", "pid") == victim.pid]
+        self.assertEqual(len(killed), 1)
+        # The storm was one: the ring has only events of reclaim from after the kill.
+        self.assertGreater(min(time for time, _ in self.events("mm_vmscan_memcg_reclaim_begin")),
+                           killed[0])
+        done = lib.run(lib.MMSQL, "verdict", self.root / "clone")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, rf"the kernel killed .*greedy.*\b{victim.pid}\b")
 
 
 @contextlib.contextmanager

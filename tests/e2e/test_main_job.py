@@ -149,9 +149,10 @@ class MainJob(unittest.TestCase):
     def test_every_event_of_the_kernel_buffers_is_there(self):
         n_events = sum(len(bundle.all("ftrace_events", "event"))
                        for bundle in lib.of_kind(self.packets, "ftrace_events"))
-        [end] = [stats for stats in lib.of_kind(self.packets, "ftrace_stats")
-                 if stats.one("ftrace_stats", "phase") == "END_OF_TRACE"]
-        cpus = end.all("ftrace_stats", "cpu_stats")
+        ends = [stats for stats in lib.of_kind(self.packets, "ftrace_stats")
+                if stats.one("ftrace_stats", "phase") == "END_OF_TRACE"]
+        self.assertEqual(len(ends), 2)  # of the events of reclaim, and of the kills
+        cpus = [cpu for end in ends for cpu in end.all("ftrace_stats", "cpu_stats")]
         self.assertEqual(n_events, sum(cpu.one("read_events") for cpu in cpus))
         for name in ("entries", "overrun", "dropped_events"):
             self.assertEqual([cpu.one(name) for cpu in cpus], [0] * len(cpus), name)

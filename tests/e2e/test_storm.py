@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped config in a storm of reclaim: the trace has counters, names and both ends of the
-flood, and counts the loss.
+"""The shipped config in a storm of reclaim: the trace has counters, kills, names and both ends of
+the flood, and counts the loss.
 
 In a storm, processes in a memory cgroup read a sparse file that is much larger than the group. Each
 half megabyte is a reclaim, with an event at its start and one at its end.
@@ -40,14 +40,19 @@ while True:
 # Programs that end before the recorder can look up their names.
 BRIEF = 'while :; do head -c 16777216 "$0" > /dev/null; done'
 
-# The events of the config. The buffer of names has the ends of the tasks, too.
-FLOOD = "SELECT ts FROM ftrace_event WHERE name != 'sched_process_free'"
+GREEDY = """
+open("/proc/self/oom_score_adj", "w").write("1000")
+x = bytearray(1 << 30)
+"""
+
+# The events of the ring of events. Other rings have the kills and the ends of the tasks.
+FLOOD = "SELECT ts FROM ftrace_event WHERE name NOT IN ('mark_victim', 'sched_process_free')"
 
 
 @contextlib.contextmanager
 def storm(folder, period_s=0.0):
     """Runs readers in a memory cgroup until the end of the block. Yields their pids. Their priority
-    helps them on a busy machine."""
+    helps them on a busy machine. The function that is yielded, too, moves a process to them."""
     path = pathlib.Path(folder) / "sparse"
     with open(path, "wb") as file:
         file.truncate(8 * GIB)
@@ -69,7 +74,7 @@ def storm(folder, period_s=0.0):
                                  start_new_session=True)
         stack.callback(shell.wait)
         stack.callback(os.killpg, shell.pid, signal.SIGKILL)
-        yield readers
+        yield readers, enter
 
 
 def config(events_kb, stop_delay_ms):
@@ -94,7 +99,7 @@ class Capture:
         self.daemon = Daemon(self.folder, env=sockets, ipc=True, session=True)
         try:
             self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
-            with storm(self.folder, period_s) as self.readers:
+            with storm(self.folder, period_s) as (self.readers, self.enter):
                 self.record()
         finally:
             self.daemon.end(signal.SIGKILL)
@@ -105,6 +110,9 @@ class Capture:
     def record(self):
         lib.run(lib.MMTRACE, "trigger", "kmem_activity", env=self.env)
         self.status = None
+        time.sleep(self.stop_delay_ms / 2000)
+        victim = subprocess.Popen([sys.executable, "-c", GREEDY], preexec_fn=self.enter)
+        self.victim = (victim.pid, victim.wait(60))
         while not self.daemon.files():
             done = lib.run(lib.MMTRACE, "status", env=self.env)
             if " triggered " in done.stdout:
@@ -156,6 +164,13 @@ class Checks:
         # The middle is missing: the gap is longer than any pause of the readers.
         gap = self.gap()
         self.assertGreater(gap / 1e6, self.capture.stop_delay_ms / 10)
+
+    def test_the_kill_in_the_middle_is_there(self):
+        pid, code = self.capture.victim
+        self.assertEqual(code, -signal.SIGKILL)
+        self.assertEqual(self.capture.number(
+            "SELECT count(*) FROM ftrace_event e JOIN args a USING (arg_set_id) "
+            f"WHERE e.name = 'mark_victim' AND a.key = 'pid' AND a.int_value = {pid}"), 1)
 
     def test_everybody_has_a_name(self):
         rows = self.capture.query("SELECT kind, upid, pid, process_name FROM reclaim_by_process")
