@@ -2,7 +2,13 @@
 //
 // MallocInfo: memory of the allocator of a profiled process. Each arena has a row, and the memory
 // outside of arenas has a row.
+//
+// A packet that trace_processor does not know creates no process, so that processes have the same
+// numbers there: the packet waits until another one has named the process.
+#include <errno.h>
+
 #include "common/elements.h"
+#include "common/vec.h"
 #include "converter/import/importer.h"
 #include "protos/fields.h"
 
@@ -35,21 +41,64 @@ static void arena_read(struct import *im, int64_t ts, int64_t upid,
         cell_number(row, columns[i].column, &arena.at[columns[i].field]);
 }
 
-static void malloc_info_sorted(struct import *im, const struct packet *packet)
+struct waiting_info {
+    int64_t ts;
+    struct wire_field message; // borrowed from the trace
+};
+VEC_DEFINE(waiting_vec, struct waiting_info);
+
+static void info_write(struct import *im, int64_t ts, const struct wire_field *message, int64_t pid)
 {
-    MESSAGE(info, MallocInfo, packet->message);
-    int64_t upid = processes_process(&im->processes, (uint32_t)field_u64(&info.pid));
-    for (struct fields each = fields_of(packet->message, PB_MallocInfo_arenas); fields_next(&each);)
-        arena_read(im, packet->ts, upid, &each.field);
-    struct cell *row = begin_row(im, packet->ts, upid);
+    MESSAGE(info, MallocInfo, message);
+    int64_t upid = processes_process(&im->processes, pid);
+    for (struct fields each = fields_of(message, PB_MallocInfo_arenas); fields_next(&each);)
+        arena_read(im, ts, upid, &each.field);
+    struct cell *row = begin_row(im, ts, upid);
     cell_int(row, COL_malloc_arena_system_bytes, field_i64(&info.mapped_bytes));
     cell_int(row, COL_malloc_arena_free_bytes, 0);
     cell_int(row, COL_malloc_arena_fast_bytes, 0);
     cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info.mapped_chunks));
+}
+
+// Writes the infos of processes that are known by now, or, at the end, all.
+static void waiting_write(struct import *im, struct waiting_vec *waiting, bool at_end)
+{
+    size_t n_left = 0;
+    vec_foreach(waiting, info) {
+        MESSAGE(head, MallocInfo, &info->message);
+        uint32_t pid = (uint32_t)field_u64(&head.pid);
+        if (at_end || processes_find(&im->processes, pid))
+            info_write(im, info->ts, &info->message, pid);
+        else
+            waiting->items[n_left++] = *info;
+    }
+    waiting->n = n_left;
+}
+
+static void malloc_info_sorted(struct import *im, const struct packet *packet)
+{
+    struct waiting_info info = {.ts = packet->ts, .message = *packet->message};
     import_bounds(im, packet->ts);
+    if (waiting_vec_push(packet->own, info) < 0)
+        import_fail(im, -ENOMEM);
+    else
+        waiting_write(im, packet->own, false);
+}
+
+static void malloc_info_finish(struct import *im, void *userdata)
+{
+    waiting_write(im, userdata, true);
+}
+
+static void malloc_info_done(void *userdata)
+{
+    waiting_vec_done(userdata);
 }
 
 const struct importer importer_malloc_info = {
     .field = PB_TracePacket_malloc_info,
     .sorted = malloc_info_sorted,
+    .state_size = sizeof(struct waiting_vec),
+    .finish = malloc_info_finish,
+    .done = malloc_info_done,
 };

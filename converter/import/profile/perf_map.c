@@ -3,6 +3,9 @@
 // PerfMap: perf maps that were read while they grew (protos/trace/perf_map.proto). A piece has
 // whole lines, so a piece can be read without the other pieces. Only the row of the map connects
 // the pieces.
+//
+// A packet that trace_processor does not know creates no process, so that processes have the same
+// numbers there: the finish creates processes that no other packet has named.
 #include <errno.h>
 
 #include "common/vec.h"
@@ -11,8 +14,9 @@
 #include "protos/fields.h"
 
 struct traced_map {
-    int64_t id; // row
-    int64_t upid, pid, n_symbols, n_bad;
+    int64_t id;   // row
+    int64_t upid; // UPID_NONE: not known yet
+    int64_t pid, n_symbols, n_bad;
     uint64_t next, next_time; // offsets of the next pieces in the files
     const uint8_t *path;      // borrowed from the trace
     size_t path_size;
@@ -20,24 +24,24 @@ struct traced_map {
 VEC_DEFINE(traced_map_vec, struct traced_map);
 
 struct traced_maps {
-    struct strset keys; // machine, sequence and the map's number there; ids are indexes in items
+    struct strset keys; // sequence and the map's number there; ids are indexes in items
     struct traced_map_vec items;
 };
 
 static struct traced_map *map_of(struct import *im, struct traced_maps *maps, uint32_t sequence_id,
                                  const union message_PerfMap *head)
 {
-    uint64_t key[] = {im->machine->number, sequence_id, field_u64(&head->map_id)};
+    uint64_t key[] = {sequence_id, field_u64(&head->map_id)};
     uint32_t index = strset_add(&maps->keys, (const char *)key, sizeof(key));
     if (index < maps->items.n)
         return &maps->items.items[index];
     struct traced_map map = {
         .id = database_reserve_id(im->db, TABLE_perf_map),
+        .upid = UPID_NONE,
         .pid = (uint32_t)field_u64(&head->pid),
         .path = head->path.data,
         .path_size = head->path.size,
     };
-    map.upid = processes_process(&im->processes, map.pid);
     if (index != maps->items.n || traced_map_vec_push(&maps->items, map) < 0)
         return NULL;
     return &maps->items.items[index];
@@ -132,6 +136,8 @@ static void perf_map_sorted(struct import *im, const struct packet *packet)
         import_fail(im, -ENOMEM);
         return;
     }
+    if (map->upid == UPID_NONE && processes_find(&im->processes, map->pid))
+        map->upid = processes_process(&im->processes, map->pid);
     if (field_u64(&head.cut))
         stats_add(&im->stats, STAT_mmsql_perf_map_incomplete, 1);
     if (text->size) {
@@ -146,8 +152,10 @@ static void perf_map_sorted(struct import *im, const struct packet *packet)
 
 static void perf_map_finish(struct import *im, void *userdata)
 {
-    const struct traced_maps *maps = userdata;
+    struct traced_maps *maps = userdata;
     vec_foreach(&maps->items, map) {
+        if (map->upid == UPID_NONE)
+            map->upid = processes_process(&im->processes, map->pid);
         struct cell *row = database_row_with_id(im->db, TABLE_perf_map, map->id);
         cell_bytes(row, COL_perf_map_path, map->path, map->path_size);
         cell_int(row, COL_perf_map_pid, map->pid);
@@ -168,7 +176,6 @@ const struct importer importer_perf_map = {
     .field = PB_TracePacket_perf_map,
     .sorted = perf_map_sorted,
     .state_size = sizeof(struct traced_maps),
-    .of_all_machines = true,
     .finish = perf_map_finish,
     .done = perf_map_done,
 };
