@@ -134,7 +134,9 @@ class MembersSee(unittest.TestCase):
         pids = {uid: self.burner(uid) for uid in (0, strangers.UID, strangers.UID + 1)}
         done, packets = self.record(self.SAMPLED % "")
         self.assertEqual(done.returncode, 0, done.stderr)
-        samples = lib.of_kind(packets, "perf_sample")
+        # Packets without a pid count samples that were lost on a slow machine.
+        samples = [packet for packet in lib.of_kind(packets, "perf_sample")
+                   if "pid" in packet.one("perf_sample")]
         # The command that records is the member's, too.
         self.assertEqual({sample.one("perf_sample", "pid") for sample in samples} - {self.client},
                          {pids[strangers.UID]})

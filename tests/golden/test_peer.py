@@ -109,6 +109,8 @@ ALONE = {
     "ftrace_errors": "the peer refuses a trace whose kernel pages could not be read",
     "ftrace_stats_sources": "the peer keeps the last statistics of a CPU, here those with the most "
                             "loss stand",
+    "process_order": "the peer does not know mmtrace's own packets: a process that only they name, "
+                     "and their times, are missing",
     "sessions": "states are slices here",
     "verdict_residency": "the peer does not know page residency, and finds no time in the trace",
     "v8_samples": "the peer makes a mapping of V8's code; here it is a perf map",
