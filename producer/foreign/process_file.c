@@ -248,13 +248,33 @@ void process_file_close(struct process_file *file)
     file->fd = close_fd(file->fd);
 }
 
-struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
-                              const char *name)
+ssize_t process_file_text(char *buffer, size_t size, const char *proc, int32_t pid,
+                          const char *name)
 {
     int fd CLEANUP(close_fdp) = -1;
     ssize_t n = open_and_read(proc, pid, name, 0, &fd, buffer, size - 1);
     buffer[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
+                              const char *name)
+{
+    ssize_t n = process_file_text(buffer, size, proc, pid, name);
     return span_over(buffer, n > 0 ? (size_t)n : 0);
+}
+
+const char *process_file_strerror(ssize_t error)
+{
+    return process_file_is_late(error) ? "it does not release the lock of its memory map"
+                                       : strerror((int)-error);
+}
+
+bool process_lacks_cmdline(const char *proc, int32_t pid)
+{
+    char text[16];
+    ssize_t n = process_file_text(text, sizeof(text), proc, pid, "cmdline");
+    return n <= 0 && !process_file_is_late(n);
 }
 
 bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n)

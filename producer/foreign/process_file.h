@@ -17,6 +17,7 @@
 // The functions may be called from several threads, which wait for each other.
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -51,10 +52,27 @@ int process_file_open_maps(struct process_file *file, struct maps_reader *reader
 // No effect if the file is not open.
 void process_file_close(struct process_file *file); // fit for CLEANUP()
 
-// Reads the first bytes of a file: at most `size` - 1 and PROCESS_FILE_PIECE. Returns the text,
-// terminated; an empty text if the file cannot be read, or not in time.
+// Reads the first bytes of a file, terminated: at most `size` - 1 and PROCESS_FILE_PIECE. Returns
+// the size or a negative errno, as process_file_open() does; after an error the text is empty.
+ssize_t process_file_text(char *buffer, size_t size, const char *proc, int32_t pid,
+                          const char *name);
+// As process_file_text(), without the reason of a failure.
 struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
                               const char *name);
+
+// Returns whether an error of these functions passes: the file can be read when the process has
+// released the lock.
+static inline bool process_file_is_late(ssize_t error)
+{
+    return error == -ETIMEDOUT || error == -EAGAIN;
+}
+
+// Returns the text of an error of these functions.
+const char *process_file_strerror(ssize_t error);
+
+// Returns whether the process has no command line, like a thread of the kernel. False if the
+// command line cannot be read in time.
+bool process_lacks_cmdline(const char *proc, int32_t pid);
 
 // Returns whether argv[0] of the process, or its part after the last slash, matches one of the
 // patterns (fnmatch).

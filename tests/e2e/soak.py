@@ -204,6 +204,19 @@ class Soak:
             finally:
                 self.end_program(thief)
 
+    def held_map(self):
+        """A process that never releases the lock of its memory map, while root records the names
+        of all processes."""
+        with self.fuse():
+            stranger = strangers.Stranger(strangers.hold_memory_map, self.device,
+                                          self.theirs / "mounted")
+            try:
+                stranger.hear()
+                self.n_attacks += 1
+                self.record()
+            finally:
+                stranger.end()
+
     @staticmethod
     def end_program(process):
         """Ends the stranger and its children: the end of its FUSE file system frees each process
@@ -243,7 +256,7 @@ class Soak:
     def round(self):
         steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status,
                  self.noise, self.noise,
-                 self.blocking_descriptor]
+                 self.blocking_descriptor, self.held_map]
         if self.n_rounds % DEAF_EVERY == 0:
             steps.append(self.deaf_folder)
         random.Random(self.n_rounds).shuffle(steps)

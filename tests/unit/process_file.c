@@ -119,6 +119,25 @@ static void names_match_patterns(void **state)
     release(3, "cmdline");
 }
 
+static void a_late_process_is_no_thread_of_the_kernel(void **state)
+{
+    (void)state;
+    char text[8] = "old";
+    make(1, 0, "cmdline", NULL);
+    make(2, 0, "cmdline", "");
+    make(3, 0, "cmdline", "program");
+    assert_int_equal(process_file_text(text, sizeof(text), proc, 1, "cmdline"), -ETIMEDOUT);
+    assert_string_equal(text, "");
+    assert_string_equal(process_file_strerror(-ETIMEDOUT),
+                        "it does not release the lock of its memory map");
+    assert_int_equal(process_file_text(text, sizeof(text), proc, 3, "cmdline"), 7);
+    assert_false(process_lacks_cmdline(proc, 1));
+    assert_true(process_lacks_cmdline(proc, 2));
+    assert_false(process_lacks_cmdline(proc, 3));
+    assert_true(process_lacks_cmdline(proc, 4));
+    release(1, "cmdline");
+}
+
 static void a_late_process_delays_no_other(void **state)
 {
     (void)state;
@@ -196,6 +215,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_are_read, begin, end),
         cmocka_unit_test_setup_teardown(maps_are_parsed, begin, end),
         cmocka_unit_test_setup_teardown(names_match_patterns, begin, end),
+        cmocka_unit_test_setup_teardown(a_late_process_is_no_thread_of_the_kernel, begin, end),
         cmocka_unit_test_setup_teardown(a_late_process_delays_no_other, begin, end),
         cmocka_unit_test_setup_teardown(a_user_has_two_late_readers, begin, end),
         cmocka_unit_test_setup_teardown(the_number_of_late_readers_is_bounded, begin, end),

@@ -4,7 +4,7 @@
 // outside of arenas has a row.
 //
 // A packet that trace_processor does not know creates no process, so that processes have the same
-// numbers there: the packet waits until another one has named the process.
+// numbers there: a packet of a process that no other packet has named yet waits for the end.
 #include <errno.h>
 
 #include "common/elements.h"
@@ -60,34 +60,25 @@ static void info_write(struct import *im, int64_t ts, const struct wire_field *m
     cell_int(row, COL_malloc_arena_mapped_chunks, field_i64(&info.mapped_chunks));
 }
 
-// Writes the infos of processes that are known by now, or, at the end, all.
-static void waiting_write(struct import *im, struct waiting_vec *waiting, bool at_end)
-{
-    size_t n_left = 0;
-    vec_foreach(waiting, info) {
-        MESSAGE(head, MallocInfo, &info->message);
-        uint32_t pid = (uint32_t)field_u64(&head.pid);
-        if (at_end || processes_find(&im->processes, pid))
-            info_write(im, info->ts, &info->message, pid);
-        else
-            waiting->items[n_left++] = *info;
-    }
-    waiting->n = n_left;
-}
-
 static void malloc_info_sorted(struct import *im, const struct packet *packet)
 {
+    MESSAGE(head, MallocInfo, packet->message);
+    uint32_t pid = (uint32_t)field_u64(&head.pid);
     struct waiting_info info = {.ts = packet->ts, .message = *packet->message};
     import_bounds(im, packet->ts);
-    if (waiting_vec_push(packet->own, info) < 0)
+    if (processes_find(&im->processes, pid))
+        info_write(im, packet->ts, packet->message, pid);
+    else if (waiting_vec_push(packet->own, info) < 0)
         import_fail(im, -ENOMEM);
-    else
-        waiting_write(im, packet->own, false);
 }
 
 static void malloc_info_finish(struct import *im, void *userdata)
 {
-    waiting_write(im, userdata, true);
+    const struct waiting_vec *waiting = userdata;
+    vec_foreach(waiting, info) {
+        MESSAGE(head, MallocInfo, &info->message);
+        info_write(im, info->ts, &info->message, (uint32_t)field_u64(&head.pid));
+    }
 }
 
 static void malloc_info_done(void *userdata)

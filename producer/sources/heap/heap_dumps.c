@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "common/cleanup.h"
+#include "producer/foreign/process_file.h"
 #include "producer/sources/heap/heap_smaps.h"
 
 #define LOOK_SLOW        (100 * NSEC_PER_MSEC)
@@ -136,7 +137,7 @@ static void write_smaps(struct heap_source *heap, bool is_last)
         client->smaps_due = after + SMAPS_REST * (after - before);
         if (r < 0 && r != -ESRCH && r != -ENOENT)
             log_debug(heap->env.log, "linux.heap: smaps of process %d: %s", client->pid,
-                      strerror(-r));
+                      process_file_strerror(r));
     }
 }
 

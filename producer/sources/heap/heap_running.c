@@ -223,11 +223,10 @@ static bool target_found(void *userdata, int32_t pid)
 // Returns why no program can be found at the pid, or NULL.
 static const char *no_program(const char *proc, uint64_t pid)
 {
-    char text[16];
     struct process_life life;
     if (pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) || life.ended)
         return "there is no such process";
-    if (!span_size(process_file_span(text, sizeof(text), proc, (int32_t)pid, "cmdline")))
+    if (process_lacks_cmdline(proc, (int32_t)pid))
         return "it has no command line, like a thread of the kernel";
     return NULL;
 }

@@ -170,17 +170,16 @@ static void mappings_read(struct perf_tasks *tasks, struct perf_task *task)
     static struct maps_reader reader; // too large for a stack; the loop is one thread
     struct mapping mapping;
     char path[PATH_MAX];
-    task->has_mappings = true;
     mappings_forget(task);
-    if (process_file_open_maps(&file, &reader, tasks->proc, task->pid) < 0)
-        return;
-    while (maps_next(&reader, &mapping) == 1) {
+    int r = process_file_open_maps(&file, &reader, tasks->proc, task->pid);
+    while (r >= 0 && (r = maps_next(&reader, &mapping)) == 1) {
         if (mapping.permissions[2] != 'x' || !get_path(&mapping, path, sizeof(path)))
             continue;
         const struct code_mapping is = {
             .path = path, .start = mapping.start, .end = mapping.end, .offset = mapping.offset};
         mapping_add(tasks, task, &is);
     }
+    task->has_mappings = !process_file_is_late(r); // otherwise the next sample tries again
 }
 
 // Records.

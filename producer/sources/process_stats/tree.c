@@ -85,8 +85,9 @@ static void write_process_message(struct process_stats *ps, struct process *proc
 void tree_write_process(struct process_stats *ps, struct process *process,
                         const struct process_status *status)
 {
-    struct span cmdline =
-        process_file_span(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
+    ssize_t size =
+        process_file_text(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
+    struct span cmdline = span_over(ps->text, size > 0 ? (size_t)size : 0);
     memcpy(process->comm, status->name, sizeof(process->comm));
     if (process->with_cmdline && !status->has_memory) {
         process->written = true;
@@ -99,8 +100,10 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     write_process_message(ps, process, status, cmdline, w);
     if (!ps->config->skip_main_thread_message)
         write_thread_message(ps, w, process->pid, process->pid, status);
-    if (end_tree(ps, w, process_mark(process)))
-        process->written = process->kept = true;
+    if (end_tree(ps, w, process_mark(process))) {
+        process->kept = true;
+        process->written = !process_file_is_late(size); // otherwise the next look-up tries again
+    }
 }
 
 static void write_thread(struct process_stats *ps, int32_t tid, const struct process *process,

@@ -427,7 +427,7 @@ static int step_pids(struct file_set *set)
                       "root makes its mounts",
                       pid);
     else
-        scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
+        scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     set->position++;
     return 0;
 }
@@ -440,7 +440,7 @@ static int step_maps(struct file_set *set)
     if (r > 0)
         return add_mapping(set, pid, &mapping);
     if (r < 0)
-        scan_complain(set, "linux.page_residency: process %d: %s", pid, strerror(-r));
+        scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     process_file_close(&set->maps_file);
     set->stage = SCAN_PIDS;
     set->position++;
