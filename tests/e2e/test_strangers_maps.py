@@ -43,12 +43,22 @@ class MemoryMaps(unittest.TestCase):
         stranger = strangers.Stranger(strangers.hold_memory_map, device, mount_on)
         self.addCleanup(stranger.end)
         self.pid = stranger.hear()
-        reader = subprocess.Popen(["cat", f"/proc/{self.pid}/cmdline"], stdout=subprocess.DEVNULL)
-        self.addCleanup(reader.wait)
-        self.addCleanup(reader.kill)
-        states.wait_for_state(reader.pid, "DZ")
-        if reader.poll() is not None:
+        try:
+            lib.wait_for(self.holds, "a reader of the memory map waits", 20)
+        except AssertionError:
             self.skipTest("this kernel lets everybody read the memory map")
+
+    def holds(self):
+        """Returns whether a reader of the command line waits for the lock."""
+        reader = subprocess.Popen(["cat", f"/proc/{self.pid}/cmdline"], stdout=subprocess.DEVNULL)
+        try:
+            lib.wait_for(lambda: reader.poll() is not None
+                         or states.proc_text(reader.pid, "stat").rpartition(")")[2].split()[0]
+                         == "D", "the reader waits or ends")
+            return reader.poll() is None
+        finally:
+            reader.kill()
+            reader.wait()
 
     def record(self, source):
         config, trace = self.daemon.root / "config", self.daemon.root / "trace"
