@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql export: rows of tables, views and questions as CSV or JSON lines, and kernel events as text
-// of systrace, for other programs. One
-// row is in memory at a time. A file gets its name when it is complete (output_file.h). After a
-// failure, the files that were complete before it stay.
+// of systrace, for other programs. One row is in memory at a time. A file gets its name when it is
+// complete (output_file.h). After a failure, the files that were complete before it stay.
 #include <errno.h>
 #include <getopt.h>
 #include <sqlite3.h>
@@ -52,6 +51,7 @@ static const char help[] =
     "\n"
     "Examples:\n"
     "  mmsql export trace.pftrace process -o process.csv\n"
+    "  mmsql export trace.pftrace --format systrace -o trace.txt\n"
     "  mmsql export trace.pftrace --format jsonl \"SELECT ts, name FROM slice\"\n"
     "  mmsql export trace.pftrace --folder tables && duckdb -c \\\n"
     "    \"SELECT name, count(*) FROM 'tables/slice.csv' GROUP BY name\"\n"
@@ -211,6 +211,14 @@ static int rows_fill(void *userdata, FILE *out, struct err *err)
     return 0;
 }
 
+// Writes an event as one line: its texts come from the trace, and may have ends of lines.
+static void line_write(const char *line, FILE *out)
+{
+    for (; *line; line++)
+        fputc((unsigned char)*line < ' ' && *line != '\t' ? ' ' : *line, out);
+    fputc('\n', out);
+}
+
 // Writes the kernel events as lines of systrace, in the order of time.
 static int events_fill(void *userdata, FILE *out, struct err *err)
 {
@@ -222,7 +230,7 @@ static int events_fill(void *userdata, FILE *out, struct err *err)
     if (code == SQLITE_OK)
         fputs("# tracer: nop\n#\n", out);
     while (code == SQLITE_OK && n < n_max && sqlite3_step(row) == SQLITE_ROW && !ferror(out)) {
-        fprintf(out, "%s\n", column_text(row, 0));
+        line_write(column_text(row, 0), out);
         n++;
     }
     if (row)

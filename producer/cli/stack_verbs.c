@@ -12,6 +12,7 @@
 #include "producer/cli/stacks_options.h"
 #include "producer/cli/stacks_summary.h"
 #include "producer/foreign/helper.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/process_life.h"
 #include "producer/service/session/session.h"
 #include "producer/sources/heap/heap_host.h"
@@ -28,7 +29,8 @@ struct stacks_run {
 static bool is_alive(uint64_t pid)
 {
     struct process_life life;
-    return pid <= INT32_MAX && process_life_read("/proc", (pid_t)pid, &life) && !life.ended;
+    int r = pid <= INT32_MAX ? process_life_in_time("/proc", (int32_t)pid, &life) : -ESRCH;
+    return process_file_is_late(r) || (r == 0 && !life.ended);
 }
 
 static int check_processes(const struct stacks_options *o, struct err *err)

@@ -18,6 +18,7 @@
 #include "common/folder.h"
 #include "common/str.h"
 #include "producer/cli/top.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/service/roots.h"
 #include "producer/sources/residency/probe.h"
@@ -125,7 +126,7 @@ static void take_pressure(struct top_sampler *s, char *text, nsec_t period)
 static bool process_take(const struct top_sampler *s, int32_t pid, struct top_process *ret)
 {
     char text[1024];
-    struct span all = text_file_span(text, sizeof(text), s->proc, "/%d/stat", (int)pid), word;
+    struct span all = process_file_span(text, sizeof(text), s->proc, pid, "stat"), word;
     const char *open = memchr(all.pos, '(', span_size(all)),
                *close = span_size(all) ? memrchr(all.pos, ')', span_size(all)) : NULL;
     if (!open || !close || close < open)

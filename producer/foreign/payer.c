@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "producer/foreign/process_file.h"
 #include "producer/foreign/subuids.h"
 
 #define STATUS_MAX 8192
@@ -110,10 +111,10 @@ static bool is_own_namespace(int fd)
 // The maker of the user namespace does not matter: all processes with its rights can make mounts.
 bool foreign_has_own_mounts(const char *proc, int32_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "%s/%d/ns/mnt", proc, pid);
-    int fd CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
-    CLEANUP(close_fdp) int users = fd < 0 ? -1 : ioctl(fd, NS_GET_USERNS);
+    struct process_file mounts CLEANUP(process_file_close) = {.fd = -1};
+    if (process_file_is_late(process_file_open(&mounts, proc, pid, "ns/mnt", 0)))
+        return true;
+    CLEANUP(close_fdp) int users = mounts.fd < 0 ? -1 : ioctl(mounts.fd, NS_GET_USERNS);
     // A failure with -EPERM means a namespace above ours.
     return users >= 0 && !is_own_namespace(users);
 }
@@ -130,10 +131,8 @@ static uid_t together(uid_t uid)
 // Returns the user who made the namespace of the process; `uid` if the process is gone.
 static uid_t namespace_owner(const char *proc, int32_t pid, uid_t uid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "%s/%d/ns/user", proc, pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? uid : owner_of(fd, uid);
+    struct process_file users;
+    return process_file_open(&users, proc, pid, "ns/user", 0) < 0 ? uid : owner_of(users.fd, uid);
 }
 
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
@@ -143,6 +142,12 @@ uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid)
         uid = (uid_t)uids.real;
     uid_t owner = namespace_owner(proc, pid, uid);
     return together(owner == 0 ? uid : owner);
+}
+
+uint64_t foreign_payer_of_uid(const char *proc, int32_t pid)
+{
+    struct ids_line uids, gids;
+    return read_ids(proc, pid, &uids, &gids) ? together((uid_t)uids.real) : 0;
 }
 
 uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid)

@@ -13,8 +13,13 @@
 // process in a user namespace, this is the user who made the outermost of its namespaces, because
 // this user controls all uids inside. If root made it, the process is a container's, and pays as
 // the uid that it has outside: only root itself is root. The subordinate uids of a user (subuid(5))
-// have one number in common. Returns the number for `uid` if the process is gone. Never blocks.
+// have one number in common. Returns the number for `uid` if the process is gone. The namespaces of
+// a process that holds its locks are not known (process_file.h): then its own uid counts.
 uint64_t foreign_payer(const char *proc, int32_t pid, uid_t uid);
+
+// As foreign_payer(), without a look at the namespaces: the processes of a container have the uids
+// that they have outside. Returns 0 if the process is gone. Takes no lock of the process.
+uint64_t foreign_payer_of_uid(const char *proc, int32_t pid);
 
 // As foreign_payer(), for the client of a socket with the credentials `pid` and `uid`. The client
 // may be gone, and another process may have its pid: the other process does not pay. A client who
@@ -28,5 +33,5 @@ int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret);
 // Returns whether a user other than root can make mounts in the process's mount namespace. Files
 // that the process has open or mapped may then be served by that user's file system. A process
 // cannot get rid of these mounts: ask after the file is held, and before any operation on the file.
-// Never blocks.
+// True if the process holds its locks, so that the mounts are not known.
 bool foreign_has_own_mounts(const char *proc, int32_t pid);

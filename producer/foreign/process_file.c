@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,17 @@
 #include "producer/foreign/payer.h"
 
 #define STACK_BYTES  ((size_t)128 << 10)
-#define WAIT_SHARE   10                   // all callers wait a tenth of the time
-#define WAIT_MIN     (2 * NSEC_PER_MSEC)  // even when this share is used up
-#define QUEUED_MAX   (2 * NSEC_PER_SEC)   // for a thread that waits for a processor
-#define QUEUED_CHECK (20 * NSEC_PER_MSEC) // while it waits
+#define WAIT_MAX     (100 * NSEC_PER_MSEC) // of one call
+#define WAIT_SHARE   10                    // all callers wait a tenth of the time
+#define CREDIT_MAX   NSEC_PER_SEC          // that they have not waited before
+#define WAIT_MIN     (5 * NSEC_PER_MSEC)   // even when this share is used up
+#define QUEUED_MAX   (500 * NSEC_PER_MSEC) // for a thread that computes or waits for a processor
+#define QUEUED_CHECK (20 * NSEC_PER_MSEC)  // while it waits
 #define CMDLINE_MAX  4096
 
 struct reader {
+    int (*call)(const void *argument); // NULL: the job is to open or read a file
+    alignas(max_align_t) char argument[PROCESS_CALL_BYTES];
     char path[256]; // to open; "": read `fd`
     int flags, fd;  // `fd` is owned by the caller, or by a late reader
     size_t size;    // to read; 0: only open
@@ -43,16 +48,20 @@ struct reader {
 
 static struct {
     pid_t pid; // of the process that has the reader: a child after fork has no threads
-    pthread_mutex_t calls, lock;
+    pthread_mutex_t lock;
     pthread_cond_t changed; // CLOCK_MONOTONIC
     struct reader *reader;  // NULL: none yet
     nsec_t credit, at;      // time that callers may wait, as of `at`
     struct reader *late[PROCESS_FILE_LATE_ALL];
     size_t n_late;
-} pool = {.calls = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
+} pool;
 
 static void job_do(struct reader *reader)
 {
+    if (reader->call) {
+        reader->result = reader->fd = reader->call(reader->argument);
+        return;
+    }
     if (reader->path[0])
         reader->fd = open(reader->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | reader->flags);
     reader->result = reader->fd < 0 ? -errno : 0;
@@ -126,7 +135,7 @@ static int reader_get(struct reader **ret)
 
 static bool is_refused(const char *proc, int32_t pid)
 {
-    uint64_t payer = pool.n_late > 0 ? foreign_payer(proc, pid, 0) : 0;
+    uint64_t payer = pool.n_late > 0 ? foreign_payer_of_uid(proc, pid) : 0;
     size_t n = 0;
     for (size_t i = 0; i < pool.n_late; i++)
         n += pool.late[i]->payer == payer;
@@ -146,8 +155,8 @@ static bool job_wait(struct reader *reader)
 {
     nsec_t begun = nsec_now(CLOCK_MONOTONIC), now = begun;
     nsec_t earned = pool.credit + (now - pool.at) / WAIT_SHARE;
-    nsec_t wait = earned < PROCESS_FILE_WAIT ? earned : PROCESS_FILE_WAIT;
-    pool.credit = wait;
+    pool.credit = earned < CREDIT_MAX ? earned : CREDIT_MAX;
+    nsec_t wait = pool.credit < WAIT_MAX ? pool.credit : WAIT_MAX;
     for (nsec_t due = now + (wait > WAIT_MIN ? wait : WAIT_MIN); reader->has_job;) {
         struct timespec time = {due / NSEC_PER_SEC, due % NSEC_PER_SEC};
         int r = pthread_cond_timedwait(&pool.changed, &pool.lock, &time);
@@ -164,46 +173,56 @@ static bool job_wait(struct reader *reader)
     return !reader->has_job;
 }
 
-// Has the reader open `path`, unless it is NULL, and read `size` bytes, unless `size` is 0. *fd is
-// the file, which stays open, or -1: not opened, or left to a late reader.
-static ssize_t job_run(const char *proc, int32_t pid, const char *path, int flags, int *fd,
-                       char *buffer, size_t size)
+// A request: `path` is opened unless it is NULL, `size` bytes are read unless `size` is
+// 0.
+struct job {
+    const char *proc, *path;
+    int32_t pid;
+    int flags;
+    int (*call)(const void *argument); // instead; NULL: none
+    const void *argument;
+    char *buffer;
+    size_t size; // of the buffer, or of the argument
+};
+
+// *fd is the file, which stays open, or -1: not opened, or left to a late reader.
+static ssize_t job_run(const struct job *job, int *fd)
 {
     struct reader *reader;
-    if (is_refused(proc, pid))
+    if (is_refused(job->proc, job->pid))
         return -EAGAIN;
     int r = reader_get(&reader);
     if (r < 0)
         return r;
-    snprintf(reader->path, sizeof(reader->path), "%s", path ? path : "");
-    reader->flags = flags;
-    reader->fd = path ? -1 : *fd;
-    reader->size = size < PROCESS_FILE_PIECE ? size : PROCESS_FILE_PIECE;
+    snprintf(reader->path, sizeof(reader->path), "%s", job->path ? job->path : "");
+    reader->call = job->call;
+    if (job->call)
+        memcpy(reader->argument, job->argument, job->size);
+    reader->flags = job->flags;
+    reader->fd = job->path || job->call ? -1 : *fd;
+    reader->size = job->size < PROCESS_FILE_PIECE ? job->size : PROCESS_FILE_PIECE;
     reader->has_job = true;
     atomic_store(&reader->is_done, false);
     pthread_cond_broadcast(&pool.changed);
     if (!job_wait(reader)) {
         *fd = -1;
-        reader->payer = foreign_payer(proc, pid, 0);
+        reader->payer = foreign_payer_of_uid(job->proc, job->pid);
         reader->is_late = true;
         pool.late[pool.n_late++] = STEAL(pool.reader);
         return -ETIMEDOUT;
     }
     *fd = reader->fd;
-    if (reader->result > 0)
-        memcpy(buffer, reader->bytes, (size_t)reader->result);
+    if (!job->call && reader->result > 0)
+        memcpy(job->buffer, reader->bytes, (size_t)reader->result);
     return reader->result;
 }
 
-static ssize_t job_call(const char *proc, int32_t pid, const char *path, int flags, int *fd,
-                        char *buffer, size_t size)
+static ssize_t job_call(const struct job *job, int *fd)
 {
-    pthread_mutex_lock(&pool.calls);
     pool_begin();
     pthread_mutex_lock(&pool.lock);
-    ssize_t r = job_run(proc, pid, path, flags, fd, buffer, size);
+    ssize_t r = job_run(job, fd);
     pthread_mutex_unlock(&pool.lock);
-    pthread_mutex_unlock(&pool.calls);
     return r;
 }
 
@@ -212,9 +231,19 @@ static ssize_t open_and_read(const char *proc, int32_t pid, const char *name, in
 {
     char path[sizeof((struct reader *)0)->path];
     int n = snprintf(path, sizeof(path), "%s/%d/%s", proc, (int)pid, name);
+    const struct job job = {
+        .proc = proc, .path = path, .pid = pid, .flags = flags, .buffer = buffer, .size = size};
     *fd = -1;
-    return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG
-                                              : job_call(proc, pid, path, flags, fd, buffer, size);
+    return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : job_call(&job, fd);
+}
+
+int process_call(const char *proc, int32_t pid, int (*call)(const void *argument),
+                 const void *argument, size_t size)
+{
+    const struct job job = {
+        .proc = proc, .pid = pid, .call = call, .argument = argument, .size = size};
+    int fd = -1;
+    return size > PROCESS_CALL_BYTES ? -E2BIG : (int)job_call(&job, &fd);
 }
 
 int process_file_open(struct process_file *ret, const char *proc, int32_t pid, const char *name,
@@ -226,9 +255,10 @@ int process_file_open(struct process_file *ret, const char *proc, int32_t pid, c
 
 ssize_t process_file_read(struct process_file *file, char *buffer, size_t size)
 {
+    const struct job job = {.proc = file->proc, .pid = file->pid, .buffer = buffer, .size = size};
     if (file->fd < 0)
         return -EBADF;
-    return size ? job_call(file->proc, file->pid, NULL, 0, &file->fd, buffer, size) : 0;
+    return size ? job_call(&job, &file->fd) : 0;
 }
 
 static ssize_t read_maps(void *userdata, char *buffer, size_t size)
@@ -266,7 +296,7 @@ struct span process_file_span(char *buffer, size_t size, const char *proc, int32
 
 const char *process_file_strerror(ssize_t error)
 {
-    return process_file_is_late(error) ? "it does not release the lock of its memory map"
+    return process_file_is_late(error) ? "it does not release the locks of its memory"
                                        : strerror((int)-error);
 }
 
@@ -274,13 +304,26 @@ bool process_lacks_cmdline(const char *proc, int32_t pid)
 {
     char text[16];
     ssize_t n = process_file_text(text, sizeof(text), proc, pid, "cmdline");
-    return n <= 0 && !process_file_is_late(n);
+    return n == 0 || n == -ENOENT || n == -ESRCH;
 }
 
-bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n)
+int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret)
+{
+    char text[1024];
+    ssize_t n = process_file_text(text, sizeof(text), proc, pid, "stat");
+    if (n < 0)
+        return (int)n;
+    return process_life_parse(text, ret) ? 0 : -ESRCH;
+}
+
+bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n,
+                       bool *is_late)
 {
     char text[CMDLINE_MAX];
-    if (n == 0 || !span_size(process_file_span(text, sizeof(text), proc, pid, "cmdline")))
+    ssize_t size = n > 0 ? process_file_text(text, sizeof(text), proc, pid, "cmdline") : 0;
+    if (is_late && process_file_is_late(size))
+        *is_late = true;
+    if (size <= 0)
         return false;
     const char *slash = strrchr(text, '/');
     for (size_t i = 0; i < n; i++)

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of /proc/PID whose reading takes the lock of the process's memory map: cmdline, maps,
-// map_files, smaps and smaps_rollup. A process can hold this lock as long as it likes, for example
-// in a page fault on a file of a file system that never answers. A process that reclaims memory in
-// fork() holds the lock for a long time, too.
+// Files of /proc/PID whose open or read takes a lock that the process can hold as long as it likes:
+// cmdline, maps, map_files, smaps and smaps_rollup (the lock of its memory map), and also stat and
+// ns/* (a lock of execve). A process holds the lock of its memory map in a page fault on a file of
+// a file system that never answers, and the lock of execve while it waits for the map. A process
+// that reclaims memory in fork() holds the lock of its map for a long time, too.
 //
-// A thread of its own reads these files. The caller waits at most PROCESS_FILE_WAIT, and all
-// callers together wait at most a tenth of the time. A thread that is late is left behind: it ends
-// when the process releases the lock, or with this program, because the wait ends at SIGKILL. A
-// helper (helper.h) is not needed: the thread enters no file system but /proc.
+// A thread of its own reads these files. The caller waits 0.1 s at most, or 0.5 s while the thread
+// computes or waits for a processor. All callers together wait a second at once, and then a tenth
+// of the time. A thread that is late is left behind: it ends when the process releases the lock, or
+// with this program, because the wait ends at SIGKILL. A helper (helper.h) is not needed: the
+// thread enters no file system but /proc.
 //
-// While PROCESS_FILE_LATE_EACH threads are late for processes of one payer (payer.h) other than
-// root, no process of this payer is read. While PROCESS_FILE_LATE_ALL threads are late, no process
+// While PROCESS_FILE_LATE_EACH threads are late for processes of one user (payer.h) other than
+// root, no process of this user is read. While PROCESS_FILE_LATE_ALL threads are late, no process
 // is read.
 //
-// The functions may be called from several threads, which wait for each other.
+// Only the loop's thread, or the only thread of a program, calls these functions.
 #pragma once
 
 #include <errno.h>
@@ -26,11 +28,12 @@
 #include "common/nsec.h"
 #include "producer/ground/maps.h"
 #include "producer/ground/proc_text.h"
+#include "producer/ground/process_life.h"
 
-#define PROCESS_FILE_WAIT      (100 * NSEC_PER_MSEC)
 #define PROCESS_FILE_LATE_EACH 2
 #define PROCESS_FILE_LATE_ALL  16
 #define PROCESS_FILE_PIECE     32768 // maximum size of one read
+#define PROCESS_CALL_BYTES     256
 
 // A file that is open for reading.
 struct process_file {
@@ -60,8 +63,8 @@ ssize_t process_file_text(char *buffer, size_t size, const char *proc, int32_t p
 struct span process_file_span(char *buffer, size_t size, const char *proc, int32_t pid,
                               const char *name);
 
-// Returns whether an error of these functions passes: the file can be read when the process has
-// released the lock.
+// Returns whether an error of these functions passes: ask again later. It does not mean that the
+// process has no such file, or has ended.
 static inline bool process_file_is_late(ssize_t error)
 {
     return error == -ETIMEDOUT || error == -EAGAIN;
@@ -74,6 +77,18 @@ const char *process_file_strerror(ssize_t error);
 // command line cannot be read in time.
 bool process_lacks_cmdline(const char *proc, int32_t pid);
 
+// Reads stat. Returns 0 or a negative errno, as process_file_open() does; another errno means that
+// the process is gone.
+int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret);
+
+// Has the thread call `call` with a copy of `argument` (at most PROCESS_CALL_BYTES), for a system
+// call that takes the locks of the process. Returns the result: a descriptor or a negative errno,
+// as process_file_open() does. The descriptor of a late call is closed.
+int process_call(const char *proc, int32_t pid, int (*call)(const void *argument),
+                 const void *argument, size_t size);
+
 // Returns whether argv[0] of the process, or its part after the last slash, matches one of the
-// patterns (fnmatch).
-bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n);
+// patterns (fnmatch). Sets *is_late if the command line cannot be read in time; `is_late` may be
+// NULL.
+bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n,
+                       bool *is_late);

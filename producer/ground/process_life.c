@@ -17,11 +17,9 @@
 #define TASK_IS_EXITING 0x4        // PF_EXITING
 #define FIRST_NAMESPACE 0xeffffffc // PROC_PID_INIT_INO of the kernel
 
-bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
+bool process_life_parse(const char *stat, struct process_life *ret)
 {
-    char text[1024];
-    text_file_span(text, sizeof(text), proc, "/%d/stat", (int)pid);
-    const char *rest = strrchr(text, ')'); // the name in front may contain anything
+    const char *rest = strrchr(stat, ')'); // the name in front may contain anything
     char state;
     unsigned flags;
     unsigned long long start;
@@ -37,6 +35,13 @@ bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
         .ended = (strchr("ZXx", state) || (flags & TASK_IS_EXITING)) && n_threads <= 1,
     };
     return true;
+}
+
+bool process_life_read(const char *proc, pid_t pid, struct process_life *ret)
+{
+    char text[1024];
+    text_file_span(text, sizeof(text), proc, "/%d/stat", (int)pid);
+    return process_life_parse(text, ret);
 }
 
 uint64_t process_namespace(const char *proc)

@@ -17,7 +17,11 @@ struct process_life {
                           // more
 };
 
-// Returns false if `proc` does not show the process.
+// Parses /proc/PID/stat, terminated.
+bool process_life_parse(const char *stat, struct process_life *ret);
+
+// Returns false if `proc` does not show the process. The process can make the caller wait for ever:
+// a recorder's loop calls process_life_in_time() (foreign/process_file.h).
 bool process_life_read(const char *proc, pid_t pid, struct process_life *ret);
 
 // Returns the PID namespace that numbers the processes of `proc`, by its inode; 0: not known.

@@ -36,8 +36,8 @@ struct pid_feed {
     void (*freed)(void *userdata, const struct task_end *end);
     bool has_exits;    // the kernel's events of all exits are published
     nsec_t exit_delay; // longest time from a task's end to its publication; 0: no exits
-    // The sources of events read at this time plus multiples of their periods: when the one that
-    // started last began.
+    // Sources of events read at this time, the start of the last source, plus multiples of their
+    // periods.
     nsec_t read_grid;
     void *userdata;
     // Publishes that a process is being profiled; called again when it executes another program.

@@ -271,7 +271,8 @@ def hold_memory_map(voice, device, mount_on):
     """Holds the lock of its memory map for ever, under its pid, which it says: one thread is in a
     page fault on a file of a FUSE file system that does not answer. The kernel lets go of the lock
     only in the first attempt of a fault, which the file system answers with an error. Another
-    thread waits to change the map, and readers of the map wait behind this thread."""
+    thread waits to change the map, and readers of the map wait behind this thread. A child, which
+    shares the map until it executes a program, holds its lock of execve while it waits."""
     file = FuseFile(voice, device, mount_on, (READ,))
     libc = ctypes.CDLL(None)
     libc.mmap.restype = ctypes.c_void_p
@@ -285,8 +286,14 @@ def hold_memory_map(voice, device, mount_on):
         while True:  # ctypes lets other threads run meanwhile
             libc.mmap(None, 4096, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
             time.sleep(0.1)
+
+    def execute():  # by vfork()
+        begins.wait()
+        time.sleep(0.2)
+        subprocess.run(["/bin/true"], check=False)
     fault = threading.Thread(target=libc.memchr, args=(ctypes.c_void_p(at), 1, 1), daemon=True)
-    threading.Thread(target=change, daemon=True).start()
+    for target in (change, execute):
+        threading.Thread(target=target, daemon=True).start()
     fault.start()
     os.read(file.unanswered, 1)
     begins.set()

@@ -32,17 +32,22 @@ listxattr setxattr inotify_add_watch open_in_root folder_make unix_socket_listen
 text_file_read_once text_file_span
 """.split()
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
-# Files of /proc/PID whose readers wait for the lock of the process's memory map, and the code that
-# may name them: producer/foreign/process_file.c reads them in time, the others may wait.
+# Files of /proc/PID whose readers wait for a lock of the process, and the code that may name them:
+# producer/foreign/process_file.c reads them in time, the others may wait.
 MAP_FILE = re.compile(r'"[^"\n]*%[du]/(?:cmdline|maps|map_files|smaps|smaps_rollup|environ'
-                      r'|numa_maps|pagemap|mem|auxv)["/]|\bmaps_open\s*\(')
+                      r'|numa_maps|pagemap|mem|auxv|stat|ns|io|stack|syscall)["/]'
+                      r'|\b(?:maps_open|process_life_read)\s*\(')
 MAY_WAIT = {
     "producer/agents/heap/attach/mmheap_attach.c": "a process of its own for one attach",
     "producer/agents/heap/attach/target.c": "a process of its own for one attach",
     "producer/cli/status.c": "the daemon's own process",
+    "producer/foreign/process_file.c": "its own threads",
     "producer/ground/maps.c": "defines maps_open()",
+    "producer/ground/process_life.c": "defines process_life_read()",
+    "producer/heap/heap_owner.c": "this process; inside the profiled program, the recorder",
     "producer/heap/vm_process.c": "a process of its own, or a job of a helper",
     "producer/pintool/targets.c": "a program of its own, which its user ends",
+    "producer/sources/ftrace/tracefs.c": "this process",
     "producer/sources/heap/wake_job.c": "a job of a helper",
     "producer/sources/perf_map/perf_map_file.c": "a job of a helper",
 }
@@ -122,7 +127,6 @@ ALLOWED = {
     "producer/sources/perf/perf_tasks.c": ("text_file_span", PROC),
     "producer/sources/perf/perf_unwind.c": ("access", "a program that was installed with this one"),
     "producer/heap/heap_program.c": ("access open", COMMAND),
-    "producer/sources/heap/heap_arrivals.c": ("text_file_span", PROC),
     "producer/sources/heap/heap_targets.c": ("opendir text_file_span", PROC),
     "converter/cli/output_file.c": ("fstatat lstat open openat", PLACE),
     "converter/cli/working_file.c": (None, PLACE),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stranger's process that never lets go of the lock of its memory map (docs/threat-model.md).
+"""A stranger's process that never releases the lock of its memory map, and its child that never
+releases its lock of execve (docs/threat-model.md).
 
-Whoever reads cmdline, maps or smaps of this process waits for ever: ps does.
+A reader of cmdline, maps or smaps of the process, or of stat of the child, waits for ever: ps does.
 """
+import os
 import pathlib
 import subprocess
 import unittest
@@ -44,13 +46,21 @@ class MemoryMaps(unittest.TestCase):
         self.addCleanup(stranger.end)
         self.pid = stranger.hear()
         try:
-            lib.wait_for(self.holds, "a reader of the memory map waits", 20)
+            lib.wait_for(lambda: self.holds(self.pid, "cmdline"), "a reader waits", 20)
+            child = lib.wait_for(self.child, "the child")
+            lib.wait_for(lambda: self.holds(child, "stat"), "a reader waits", 20)
         except AssertionError:
-            self.skipTest("this kernel lets everybody read the memory map")
+            self.skipTest("this kernel lets everybody read all files of the process")
 
-    def holds(self):
-        """Returns whether a reader of the command line waits for the lock."""
-        reader = subprocess.Popen(["cat", f"/proc/{self.pid}/cmdline"], stdout=subprocess.DEVNULL)
+    def child(self):
+        """The child that executes a program. The server of the file system is a child, too."""
+        children = [pid for pid in os.listdir("/proc") if pid.isdigit()
+                    and f"\nPPid:\t{self.pid}\n" in states.proc_text(pid, "status")]
+        return max(children, key=int) if len(children) > 1 else None
+
+    def holds(self, pid, name):
+        """Returns whether a reader of the file waits for a lock."""
+        reader = subprocess.Popen(["cat", f"/proc/{pid}/{name}"], stdout=subprocess.DEVNULL)
         try:
             lib.wait_for(lambda: reader.poll() is not None
                          or states.proc_text(reader.pid, "stat").rpartition(")")[2].split()[0]

@@ -112,10 +112,14 @@ static void names_match_patterns(void **state)
     make(1, 0, "cmdline", "/usr/bin/server");
     make(2, 0, "cmdline", "xserver");
     make(3, 0, "cmdline", NULL);
-    assert_true(process_is_called(proc, 1, patterns, 2));
-    assert_false(process_is_called(proc, 1, patterns, 0));
-    assert_false(process_is_called(proc, 2, patterns, 2));
-    assert_false(process_is_called(proc, 3, patterns, 2));
+    assert_true(process_is_called(proc, 1, patterns, 2, NULL));
+    assert_false(process_is_called(proc, 1, patterns, 0, NULL));
+    assert_false(process_is_called(proc, 2, patterns, 2, NULL));
+    bool is_late = false;
+    assert_false(process_is_called(proc, 2, patterns, 2, &is_late));
+    assert_false(is_late);
+    assert_false(process_is_called(proc, 3, patterns, 2, &is_late));
+    assert_true(is_late);
     release(3, "cmdline");
 }
 
@@ -129,7 +133,7 @@ static void a_late_process_is_no_thread_of_the_kernel(void **state)
     assert_int_equal(process_file_text(text, sizeof(text), proc, 1, "cmdline"), -ETIMEDOUT);
     assert_string_equal(text, "");
     assert_string_equal(process_file_strerror(-ETIMEDOUT),
-                        "it does not release the lock of its memory map");
+                        "it does not release the locks of its memory");
     assert_int_equal(process_file_text(text, sizeof(text), proc, 3, "cmdline"), 7);
     assert_false(process_lacks_cmdline(proc, 1));
     assert_true(process_lacks_cmdline(proc, 2));

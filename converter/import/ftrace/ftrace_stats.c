@@ -62,8 +62,8 @@ static bool stands_for_cpu(struct import *im, struct ftrace_machine *machine, ui
 {
     uint64_t place = (uint64_t)(cpu - machine->cpus.items);
     uint64_t *shown = import_map_get(im, &machine->cpus_shown, index, place, &(bool){0});
-    if (!shown || cpu->loss < machine->cpus.items[*shown].loss)
-        return shown && *shown == place;
+    if (!shown || cpu->loss < machine->cpus.items[*shown].loss || !cpu->has_begin)
+        return shown && *shown == place; // an end without a begin says nothing beside others
     *shown = place;
     return true;
 }

@@ -62,6 +62,7 @@ struct ftrace_source {
     bool started;
     struct loop_timer *period, *more;
     nsec_t read_period;
+    bool gives_exits;         // this source publishes the ends of tasks
     struct loop_io **watches; // owned, by CPU; NULL: not polled
     struct watch *watch_data;
     uint64_t kernel_lost_before, kernel_lost; // overruns, as counted by the kernel
@@ -133,11 +134,11 @@ static int add_ends(struct ftrace_source *ftrace)
 {
     struct err err = {0};
     struct pid_feed *pids = ftrace->env.pids;
-    if (!ftrace->env.names_ended || pids->has_exits ||
+    if (!ftrace->env.names_ended || pids->has_exits || pids == &ftrace->unheard ||
         (!ftrace->events.chosen.n && !ftrace->config->n_kprobe_events))
         return 0;
     int r = event_set_add_ends(&ftrace->events, ftrace->env.roots->tracefs, &err);
-    pids->has_exits = ftrace->events.exits.id != 0;
+    pids->has_exits = ftrace->gives_exits = ftrace->events.exits.id != 0;
     if (r < 0 && r != -ENOMEM)
         log_debug(ftrace->env.log, "ftrace: tasks that exit are not named: %s", err.text);
     return r == -ENOMEM ? r : 0;
@@ -406,8 +407,11 @@ static void open_stats(struct ftrace_source *ftrace)
     for (size_t i = 0; i < ftrace->reader.n_cpus; i++) {
         struct reader_cpu *cpu = &ftrace->reader.cpus[i];
         struct text_file file;
-        text_file_open(&file, 0, ftrace->setup.fs.path, "/per_cpu/cpu%u/stats", cpu->cpu);
+        int r = text_file_open(&file, 0, ftrace->setup.fs.path, "/per_cpu/cpu%u/stats", cpu->cpu);
         cpu->stats_fd = file.fd;
+        if (r < 0)
+            log_warning(ftrace->env.log, "ftrace: losses of CPU %u are not counted: its stats: %s",
+                        cpu->cpu, strerror(-r));
     }
 }
 
@@ -501,6 +505,7 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
                         config->drain_period_ms, DRAIN_PERIOD_MS_MAX, period_ms);
     }
     nsec_t period = (nsec_t)period_ms * NSEC_PER_MSEC;
+    ftrace->env.pids->has_exits |= ftrace->gives_exits;
     if (ftrace->events.exits.id && ftrace->env.pids->exit_delay < period)
         ftrace->env.pids->exit_delay = period;
     struct loop *loop = ftrace->env.loop;
@@ -541,6 +546,8 @@ static void end(struct ftrace_source *ftrace)
     for (size_t i = 0; ftrace->watches && i < ftrace->reader.n_cpus; i++)
         if (ftrace->watches[i])
             ftrace->watches[i] = loop_remove_io(ftrace->watches[i]);
+    if (ftrace->gives_exits)
+        ftrace->env.pids->has_exits = false;
     reader_done(&ftrace->reader);
     setup_close(&ftrace->setup, ftrace->env.log);
     ftrace->started = ftrace->prepared = false;

@@ -29,6 +29,7 @@
 #include "common/file.h"
 #include "common/folder.h"
 #include "common/nsec.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 
@@ -162,8 +163,8 @@ static bool is_of_the_dead(const struct sweep *sweep, const char *path, const ch
         return false;
     if (namespace != sweep->namespace)
         return is_old(path);
-    return pid > INT32_MAX || !process_life_read(sweep->proc, (pid_t)pid, &life) ||
-           life.start_ticks != start || life.ended;
+    int r = pid > INT32_MAX ? -ESRCH : process_life_in_time(sweep->proc, (int32_t)pid, &life);
+    return !process_file_is_late(r) && (r < 0 || life.start_ticks != start || life.ended);
 }
 
 // -- the journal --

@@ -62,7 +62,7 @@ static int32_t parent_of(const char *proc, int32_t pid)
 {
     char text[STAT_MAX];
     unsigned long long parent = 0;
-    text_file_span(text, sizeof(text), proc, "/%d/stat", pid);
+    process_file_span(text, sizeof(text), proc, pid, "stat");
     const char *name_end = strrchr(text, ')');
     return name_end && sscanf(name_end + 1, " %*c %llu", &parent) == 1 && parent <= INT32_MAX
                ? (int32_t)parent
@@ -78,7 +78,7 @@ static bool is_child_of_profiled(const struct heap_source *heap, int32_t pid, co
     if (parent == 0 || !heap_clients_have_native(heap, parent))
         return false;
     process_file_span(text, sizeof(text), heap->env.roots->proc, parent, "cmdline");
-    return str_eq(text, cmdline);
+    return *cmdline && str_eq(text, cmdline);
 }
 
 bool heap_arrivals_wants(struct heap_source *heap, int32_t pid)

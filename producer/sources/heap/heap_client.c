@@ -21,6 +21,7 @@
 #include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/unix_socket.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/process_life.h"
 
 #define RECORDS_A_LOOK (1u << 18)
@@ -146,7 +147,7 @@ bool heap_client_has_exited(const struct heap_client *client)
     struct pollfd poll_fd = {.fd = client->pidfd, .events = POLLIN};
     struct process_life life;
     if (client->pidfd < 0)
-        return process_life_read("/proc", client->pid, &life)
+        return process_life_in_time("/proc", client->pid, &life) == 0
                    ? life.ended
                    : kill(client->pid, 0) < 0 && errno == ESRCH;
     return poll(&poll_fd, 1, 0) == 1;

@@ -224,7 +224,10 @@ static bool target_found(void *userdata, int32_t pid)
 static const char *no_program(const char *proc, uint64_t pid)
 {
     struct process_life life;
-    if (pid > INT32_MAX || !process_life_read(proc, (pid_t)pid, &life) || life.ended)
+    int r = pid > INT32_MAX ? -ESRCH : process_life_in_time(proc, (int32_t)pid, &life);
+    if (process_file_is_late(r))
+        return NULL;
+    if (r < 0 || life.ended)
         return "there is no such process";
     if (process_lacks_cmdline(proc, (int32_t)pid))
         return "it has no command line, like a thread of the kernel";

@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/folder.h"
 #include "common/str.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 
@@ -104,12 +105,26 @@ static struct perf_event_attr timebase_attr(const struct perf_settings *settings
     return attr;
 }
 
+struct event_call {
+    struct perf_event_attr attr;
+    pid_t tid;
+    int cpu, group_fd;
+};
+
+static int event_call(const void *argument)
+{
+    const struct event_call *call = argument;
+    int fd = (int)syscall(SYS_perf_event_open, &call->attr, call->tid, call->cpu, call->group_fd,
+                          PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events *events,
                       int group_fd)
 {
-    int fd = (int)syscall(SYS_perf_event_open, attr, events->tid, (int)events->cpu, group_fd,
-                          PERF_FLAG_FD_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    const struct event_call call = {*attr, events->tid, (int)events->cpu, group_fd};
+    return events->tid > 0 ? process_call("/proc", events->tid, event_call, &call, sizeof(call))
+                           : event_call(&call);
 }
 
 // Opens the timebase without the features that an older kernel, a counter of the hardware, or this

@@ -29,7 +29,8 @@
 #define MAPPINGS_MAX 16384 // of one process
 #define FRAMES_MAX   65536 // of one process, by address
 #define NAME_BYTES   4096
-#define NAMES_MAX    65536 // of tasks, different ones
+#define NAMES_MAX    65536        // of tasks, different ones
+#define LATE_REST    NSEC_PER_SEC // until a process that was late is judged again
 
 static struct perf_task *task_free(struct perf_task *task)
 {
@@ -310,8 +311,10 @@ static bool is_listed(const int32_t *pids, size_t n, int32_t pid)
 static bool is_additional(struct perf_tasks *tasks, int32_t pid)
 {
     char text[NAME_BYTES];
-    struct span name = process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline");
+    ssize_t n = process_file_text(text, sizeof(text), tasks->proc, pid, "cmdline");
+    struct span name = span_over(text, n > 0 ? (size_t)n : 0);
     size_t size = strnlen(name.pos, span_size(name));
+    tasks->is_late |= process_file_is_late(n);
     if (size == 0)
         return false;
     if (strset_find(&tasks->additional, name.pos, size) != STRSET_NONE)
@@ -321,13 +324,14 @@ static bool is_additional(struct perf_tasks *tasks, int32_t pid)
 }
 
 // A process that has ended is known only by the kernel's name, which is cut.
-static bool is_called(const struct perf_tasks *tasks, int32_t pid, char *const *patterns, size_t n)
+static bool is_called(struct perf_tasks *tasks, int32_t pid, char *const *patterns, size_t n)
 {
     char text[8];
     const char *name = perf_tasks_name(tasks, pid);
-    if (n == 0 || process_is_called(tasks->proc, pid, patterns, n))
+    if (n == 0 || process_is_called(tasks->proc, pid, patterns, n, &tasks->is_late))
         return n > 0;
-    if (!name || span_size(process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline")) > 0)
+    if (!name || tasks->is_late ||
+        span_size(process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline")) > 0)
         return false;
     for (size_t i = 0; i < n; i++)
         if (fnmatch(patterns[i], name, 0) == 0 ||
@@ -356,10 +360,15 @@ static bool is_in_scope(struct perf_tasks *tasks, struct perf_task *task)
 struct perf_task *perf_tasks_get(struct perf_tasks *tasks, int32_t pid)
 {
     struct perf_task *task = task_add(tasks, pid);
-    if (task && task->scope == TASK_UNDECIDED) {
-        task->scope = is_in_scope(tasks, task) ? TASK_SAMPLED : TASK_LEFT_OUT;
-        task->judged = (uint64_t)nsec_now(tasks->clock);
-    }
+    if (!task || (task->scope != TASK_UNDECIDED && !task->judge_again))
+        return task;
+    nsec_t now = nsec_now(tasks->clock);
+    if (task->judge_again > now)
+        return task;
+    tasks->is_late = false;
+    task->scope = is_in_scope(tasks, task) && !tasks->is_late ? TASK_SAMPLED : TASK_LEFT_OUT;
+    task->judge_again = tasks->is_late ? now + LATE_REST : 0;
+    task->judged = (uint64_t)now;
     return task;
 }
 

@@ -47,6 +47,7 @@ struct perf_task {
     struct map64 frame_of; // address -> frame
     uint64_t generation;   // of the frames
     uint64_t judged;       // when `scope` was decided, by the records' clock
+    nsec_t judge_again;    // the process could not be read in time; 0: it was
 };
 VEC_DEFINE(perf_task_vec, struct perf_task *);
 
@@ -57,6 +58,7 @@ struct perf_tasks {
     const char *proc;
     uint32_t shard;  // the sampled part of all processes
     clockid_t clock; // of the records
+    bool is_late;    // the process that is judged cannot be read in time
 
     struct map64 by_pid;      // -> struct perf_task
     struct strset additional; // programs that were not chosen: the first to appear

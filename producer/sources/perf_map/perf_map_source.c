@@ -200,7 +200,7 @@ static bool is_wanted(const struct perf_map_source *maps, int32_t pid)
         if (maps->config->pids[i] == pid)
             return true;
     return process_is_called(maps->env.roots->proc, pid, maps->config->process_cmdlines,
-                             maps->config->n_process_cmdlines);
+                             maps->config->n_process_cmdlines, NULL);
 }
 
 static void processes_look(struct perf_map_source *maps)
@@ -366,9 +366,11 @@ static void map_ask(struct watched_map *map, size_t limit)
 static void map_look(struct perf_map_source *maps, struct watched_map *map)
 {
     struct process_life life;
-    if (!map->ask.ended)
-        map->ask.ended = !process_life_read(maps->env.roots->proc, map->ask.process.pid, &life) ||
-                         life.start_ticks != map->ask.process.start_ticks;
+    int r = map->ask.ended
+                ? 0
+                : process_life_in_time(maps->env.roots->proc, map->ask.process.pid, &life);
+    if (!map->ask.ended && !process_file_is_late(r))
+        map->ask.ended = r < 0 || life.start_ticks != map->ask.process.start_ticks;
     map_ask(map, map->ask.ended ? maps->max_bytes : LOOK_BYTES);
 }
 

@@ -15,6 +15,7 @@
 #include "common/memory.h"
 #include "common/str.h"
 #include "common/vec.h"
+#include "producer/foreign/process_file.h"
 #include "producer/sources/process_stats/internal.h"
 
 VEC_DEFINE(id_vec, uint64_t);
@@ -83,6 +84,11 @@ static int open_file(const struct process_stats *ps, const struct process *proce
 int process_read(struct process_stats *ps, struct process *process, enum kept_file file, bool keep,
                  char *buffer, size_t size, struct span *ret)
 {
+    if (file == PROCESS_STAT) { // its reader may wait for the process
+        ssize_t n = process_file_text(buffer, size, ps->env.roots->proc, process->pid, "stat");
+        *ret = span_over(buffer, n > 0 ? (size_t)n : 0);
+        return n == -ENOENT ? -ESRCH : n < 0 ? (int)n : 0;
+    }
     int fd = process->fds[file];
     bool is_kept = fd >= 0;
     if (!is_kept) {

@@ -89,8 +89,8 @@ void tree_write_process(struct process_stats *ps, struct process *process,
         process_file_text(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
     struct span cmdline = span_over(ps->text, size > 0 ? (size_t)size : 0);
     memcpy(process->comm, status->name, sizeof(process->comm));
-    if (process->with_cmdline && !status->has_memory) {
-        process->written = true;
+    if (process->with_cmdline && (!status->has_memory || process_file_is_late(size))) {
+        process->written = true; // the command line in the trace is better than none
         return;
     }
     struct wire_writer *w =

@@ -49,6 +49,7 @@ struct file_set {
     enum scan_stage stage;
     uint32_t scan;   // number of the present scan
     size_t position; // in options.paths, then in `pids`
+    bool was_late;   // this scan could not read a process in time
     glob_t glob;
     size_t glob_position;
     FTS *tree;
@@ -332,7 +333,7 @@ static int list_pids(struct file_set *set)
     int r = 0;
     for (int32_t pid; r == 0 && (pid = process_next(dir));)
         if (process_is_called(set->options.proc, pid, set->options.cmdlines,
-                              set->options.n_cmdlines))
+                              set->options.n_cmdlines, &set->was_late))
             r = pid_list_push(&set->pids, pid);
     return r;
 }
@@ -353,7 +354,9 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
     snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapping->start,
              (unsigned long long)mapping->end);
     int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
-    process_file_open(&held, proc, pid, link, O_PATH);
+    int r = process_file_open(&held, proc, pid, link, O_PATH);
+    if (process_file_is_late(r))
+        return r;
     if (foreign_has_own_mounts(proc, pid)) // mounts made meanwhile
         return -EPERM;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", held.fd);
@@ -362,7 +365,7 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
     if (n < 0 || n >= PATH_ROOM)
         return -ENAMETOOLONG;
     CLEANUP(close_fdp) int fd = -1;
-    int r = residency_open(AT_FDCWD, open_path, &fd, st);
+    r = residency_open(AT_FDCWD, open_path, &fd, st);
     if (r < 0)
         return r;
     // Same file system and another inode: the name leads to another file now.
@@ -394,6 +397,7 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
     struct stat st;
     struct residency_file *file = NULL;
     int r = open_mapping(set, pid, mapping, path, open_path, &fd, &st);
+    set->was_late |= process_file_is_late(r);
     if (r == 0)
         r = add_opened(set, path, open_path, fd, &st, false, &file);
     *known = file ? (uint64_t)(uintptr_t)file : REFUSED | set->scan;
@@ -415,6 +419,7 @@ static int step_pids(struct file_set *set)
         set->stage = SCAN_MAPS;
         return 0;
     }
+    set->was_late |= process_file_is_late(r);
     if (r == -EACCES || r == -EPERM)
         scan_complain(
             set,
@@ -439,6 +444,7 @@ static int step_maps(struct file_set *set)
     int r = maps_next(&set->maps, &mapping);
     if (r > 0)
         return add_mapping(set, pid, &mapping);
+    set->was_late |= process_file_is_late(r);
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     process_file_close(&set->maps_file);
@@ -454,6 +460,7 @@ static int step(struct file_set *set, bool *ret_done)
     case SCAN_IDLE:
         set->scan++;
         set->position = 0;
+        set->was_late = false;
         if (set->mapped.n > MAPPED_MAX) // the map also has old refusals
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
@@ -492,7 +499,7 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     }
     scan_end(set);
     vec_foreach(&set->files, file)
-        if ((*file)->seen_by_scan != set->scan)
+        if ((*file)->seen_by_scan != set->scan && !(set->was_late && (*file)->by_process))
             (*file)->gone = true;
     return 0;
 }
