@@ -16,13 +16,13 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "producer/foreign/process_file.h"
 
 int foreign_root(const char *proc, int32_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "%s/%d/root", proc, pid);
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    struct process_file root;
+    int r = process_file_open(&root, proc, pid, "root", O_PATH | O_DIRECTORY);
+    return r < 0 ? r : root.fd;
 }
 
 static int judge(const struct foreign_want *want, const struct stat *st)

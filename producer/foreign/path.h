@@ -18,8 +18,8 @@ struct foreign_want {
     int64_t modified_earliest; // seconds of the real-time clock; 0: any time
 };
 
-// Returns the root directory of process `pid` (O_PATH), or a negative errno. The call does not
-// block: the kernel has the folder already and does not ask its file system. But the close of the
+// Returns the root directory of process `pid` (O_PATH), or a negative errno, as process_file_open()
+// does. The kernel has the folder already and does not ask its file system. But the close of the
 // descriptor may block if it is the last reference to a mount. Therefore let a helper hold a
 // reference longer.
 int foreign_root(const char *proc, int32_t pid);

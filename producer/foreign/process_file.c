@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One reader, a thread with one job at a time, serves all callers. A reader that is late is no
-// longer `at_work`: it frees itself after its job. The next caller starts another reader.
+// One reader, a thread with one job at a time, serves all callers. A reader that is late frees
+// itself after its job. The next caller starts another reader.
 //
-// A thread that can run is not late: only the machine has no processor for it.
+// A thread that can run is late later: it computes, or the machine has no processor for it.
 #include "producer/foreign/process_file.h"
 
 #include <errno.h>
@@ -33,13 +33,14 @@
 #define CMDLINE_MAX  4096
 
 struct reader {
-    int (*call)(const void *argument); // NULL: the job is to open or read a file
+    process_call_fn call; // NULL: the job is to open or read a file
     alignas(max_align_t) char argument[PROCESS_CALL_BYTES];
     char path[256]; // to open; "": read `fd`
     int flags, fd;  // `fd` is owned by the caller, or by a late reader
     size_t size;    // to read; 0: only open
     ssize_t result; // bytes, or a negative errno
-    bool has_job, is_late;
+    bool has_job, is_late, ends;
+    pthread_t thread;
     atomic_bool is_done; // before the thread has the lock again
     pid_t tid;
     uint64_t payer; // of a late reader
@@ -56,10 +57,13 @@ static struct {
     size_t n_late;
 } pool;
 
+static bool may_wait;
+
 static void job_do(struct reader *reader)
 {
     if (reader->call) {
-        reader->result = reader->fd = reader->call(reader->argument);
+        reader->result = reader->call(reader->argument, reader->bytes, reader->size);
+        reader->fd = reader->size ? -1 : (int)reader->result;
         return;
     }
     if (reader->path[0])
@@ -79,7 +83,7 @@ static void *run(void *userdata)
     struct reader *reader = userdata;
     pthread_mutex_lock(&pool.lock);
     reader->tid = gettid();
-    while (!reader->is_late) {
+    while (!reader->is_late && !reader->ends) {
         if (!reader->has_job) {
             pthread_cond_wait(&pool.changed, &pool.lock);
             continue;
@@ -91,12 +95,15 @@ static void *run(void *userdata)
         reader->has_job = false;
         pthread_cond_broadcast(&pool.changed);
     }
-    for (size_t i = 0; i < pool.n_late; i++)
+    bool is_late = reader->is_late;
+    for (size_t i = 0; is_late && i < pool.n_late; i++)
         if (pool.late[i] == reader)
             pool.late[i--] = pool.late[--pool.n_late];
     pthread_mutex_unlock(&pool.lock);
-    close_fd(reader->fd);
-    free(reader);
+    if (is_late) {
+        close_fd(reader->fd);
+        free(reader);
+    }
     return NULL;
 }
 
@@ -118,15 +125,13 @@ static void pool_begin(void)
 
 static int reader_get(struct reader **ret)
 {
-    pthread_t thread;
     if (!pool.reader) {
         struct reader *reader = memory_calloc(1, sizeof(*reader));
-        int r = reader ? thread_start(&thread, STACK_BYTES, run, reader) : -ENOMEM;
+        int r = reader ? thread_start(&reader->thread, STACK_BYTES, run, reader) : -ENOMEM;
         if (r < 0) {
             free(reader);
             return r;
         }
-        pthread_detach(thread);
         pool.reader = reader;
     }
     *ret = pool.reader;
@@ -173,17 +178,37 @@ static bool job_wait(struct reader *reader)
     return !reader->has_job;
 }
 
-// A request: `path` is opened unless it is NULL, `size` bytes are read unless `size` is
-// 0.
+// `path` is opened, unless it is NULL; then `size` bytes are read, unless `size` is 0. Or `call` is
+// called, unless it is NULL.
 struct job {
     const char *proc, *path;
     int32_t pid;
     int flags;
-    int (*call)(const void *argument); // instead; NULL: none
+    process_call_fn call;
     const void *argument;
+    size_t argument_size;
     char *buffer;
-    size_t size; // of the buffer, or of the argument
+    size_t size; // of the buffer
 };
+
+static void job_give(const struct job *job, struct reader *reader, int fd)
+{
+    snprintf(reader->path, sizeof(reader->path), "%s", job->path ? job->path : "");
+    reader->call = job->call;
+    if (job->call)
+        memcpy(reader->argument, job->argument, job->argument_size);
+    reader->flags = job->flags;
+    reader->fd = job->path || job->call ? -1 : fd;
+    reader->size = job->size < PROCESS_FILE_PIECE ? job->size : PROCESS_FILE_PIECE;
+}
+
+static ssize_t job_take(const struct job *job, const struct reader *reader, int *fd)
+{
+    *fd = reader->fd;
+    if (job->size && reader->result > 0)
+        memcpy(job->buffer, reader->bytes, (size_t)reader->result);
+    return reader->result;
+}
 
 // *fd is the file, which stays open, or -1: not opened, or left to a late reader.
 static ssize_t job_run(const struct job *job, int *fd)
@@ -194,36 +219,50 @@ static ssize_t job_run(const struct job *job, int *fd)
     int r = reader_get(&reader);
     if (r < 0)
         return r;
-    snprintf(reader->path, sizeof(reader->path), "%s", job->path ? job->path : "");
-    reader->call = job->call;
-    if (job->call)
-        memcpy(reader->argument, job->argument, job->size);
-    reader->flags = job->flags;
-    reader->fd = job->path || job->call ? -1 : *fd;
-    reader->size = job->size < PROCESS_FILE_PIECE ? job->size : PROCESS_FILE_PIECE;
+    job_give(job, reader, *fd);
     reader->has_job = true;
     atomic_store(&reader->is_done, false);
     pthread_cond_broadcast(&pool.changed);
-    if (!job_wait(reader)) {
-        *fd = -1;
-        reader->payer = foreign_payer_of_uid(job->proc, job->pid);
-        reader->is_late = true;
-        pool.late[pool.n_late++] = STEAL(pool.reader);
-        return -ETIMEDOUT;
-    }
-    *fd = reader->fd;
-    if (!job->call && reader->result > 0)
-        memcpy(job->buffer, reader->bytes, (size_t)reader->result);
-    return reader->result;
+    if (job_wait(reader))
+        return job_take(job, reader, fd);
+    *fd = -1;
+    reader->payer = foreign_payer_of_uid(job->proc, job->pid);
+    reader->is_late = true;
+    pthread_detach(reader->thread);
+    pool.late[pool.n_late++] = STEAL(pool.reader);
+    return -ETIMEDOUT;
 }
 
 static ssize_t job_call(const struct job *job, int *fd)
 {
+    static struct reader here;
+    if (may_wait) {
+        job_give(job, &here, *fd);
+        job_do(&here);
+        return job_take(job, &here, fd);
+    }
     pool_begin();
     pthread_mutex_lock(&pool.lock);
     ssize_t r = job_run(job, fd);
     pthread_mutex_unlock(&pool.lock);
     return r;
+}
+
+void process_files_end(void)
+{
+    if (pool.pid != getpid() || !pool.reader)
+        return;
+    pthread_mutex_lock(&pool.lock);
+    pool.reader->ends = true;
+    pthread_cond_broadcast(&pool.changed);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_join(pool.reader->thread, NULL);
+    free(STEAL(pool.reader));
+}
+
+void process_files_may_wait(void)
+{
+    may_wait = true;
 }
 
 static ssize_t open_and_read(const char *proc, int32_t pid, const char *name, int flags, int *fd,
@@ -237,13 +276,18 @@ static ssize_t open_and_read(const char *proc, int32_t pid, const char *name, in
     return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : job_call(&job, fd);
 }
 
-int process_call(const char *proc, int32_t pid, int (*call)(const void *argument),
-                 const void *argument, size_t size)
+int process_call(const char *proc, int32_t pid, process_call_fn call, const void *argument,
+                 size_t argument_size, char *buffer, size_t size)
 {
-    const struct job job = {
-        .proc = proc, .pid = pid, .call = call, .argument = argument, .size = size};
+    const struct job job = {.proc = proc,
+                            .pid = pid,
+                            .call = call,
+                            .argument = argument,
+                            .argument_size = argument_size,
+                            .buffer = buffer,
+                            .size = size};
     int fd = -1;
-    return size > PROCESS_CALL_BYTES ? -E2BIG : (int)job_call(&job, &fd);
+    return argument_size > PROCESS_CALL_BYTES ? -E2BIG : (int)job_call(&job, &fd);
 }
 
 int process_file_open(struct process_file *ret, const char *proc, int32_t pid, const char *name,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files of /proc/PID whose open or read takes a lock that the process can hold as long as it likes:
-// cmdline, maps, map_files, smaps and smaps_rollup (the lock of its memory map), and also stat and
-// ns/* (a lock of execve). A process holds the lock of its memory map in a page fault on a file of
-// a file system that never answers, and the lock of execve while it waits for the map. A process
-// that reclaims memory in fork() holds the lock of its map for a long time, too.
+// cmdline, maps, map_files, smaps and smaps_rollup (the lock of its memory map), and also stat,
+// ns/*, root and the links in fd (a lock of execve). A process holds the lock of its memory map in
+// a page fault on a file of a file system that never answers, and the lock of execve while it waits
+// for the map. A process that reclaims memory in fork() holds the lock of its map for a long time,
+// too.
 //
 // A thread of its own reads these files. The caller waits 0.1 s at most, or 0.5 s while the thread
 // computes or waits for a processor. All callers together wait a second at once, and then a tenth
@@ -81,11 +82,20 @@ bool process_lacks_cmdline(const char *proc, int32_t pid);
 // the process is gone.
 int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret);
 
-// Has the thread call `call` with a copy of `argument` (at most PROCESS_CALL_BYTES), for a system
-// call that takes the locks of the process. Returns the result: a descriptor or a negative errno,
-// as process_file_open() does. The descriptor of a late call is closed.
-int process_call(const char *proc, int32_t pid, int (*call)(const void *argument),
-                 const void *argument, size_t size);
+// Has the thread call `call` with a copy of `argument` (at most PROCESS_CALL_BYTES), for system
+// calls that take the locks of the process. With `size` 0, the result is a descriptor, which is
+// closed if the call is late. Otherwise `call` writes at most `size` bytes (at most
+// PROCESS_FILE_PIECE) to `bytes`, which are copied to `buffer`, and returns their number. Returns
+// the result or a negative errno, as process_file_open() does.
+typedef int (*process_call_fn)(const void *argument, char *bytes, size_t size);
+int process_call(const char *proc, int32_t pid, process_call_fn call, const void *argument,
+                 size_t argument_size, char *buffer, size_t size);
+
+// Ends the idle thread. The next call starts another one, with the rights that the caller has then.
+void process_files_end(void);
+
+// Makes these functions wait as long as a process likes, in a process that may wait: a helper.
+void process_files_may_wait(void);
 
 // Returns whether argv[0] of the process, or its part after the last slash, matches one of the
 // patterns (fnmatch). Sets *is_late if the command line cannot be read in time; `is_late` may be

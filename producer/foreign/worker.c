@@ -10,6 +10,7 @@
 // The recorder's death closes the socket. PR_SET_PDEATHSIG does not work here: the kernel drops it
 // when file-system ids change (ids.h).
 #include "producer/foreign/worker.h"
+#include "producer/foreign/process_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,6 +93,7 @@ static void become_nobodys(void)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_NOFILE, &(struct rlimit){DESCRIPTORS_MAX, DESCRIPTORS_MAX});
     prctl(PR_SET_NAME, "mm-foreign");
+    process_files_may_wait();
 }
 
 struct bench {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/sandbox.h"
+#include "producer/foreign/process_file.h"
 
 #define BIT(capability) ((uint64_t)1 << (capability))
 
@@ -67,6 +68,7 @@ static int keep(void)
 
 void rights_drop(const struct log *log)
 {
+    process_files_end(); // each thread has capabilities of its own
     bound();
     int r = keep();
     if (r < 0)

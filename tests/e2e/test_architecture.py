@@ -49,7 +49,6 @@ MAY_WAIT = {
     "producer/pintool/targets.c": "a program of its own, which its user ends",
     "producer/sources/ftrace/tracefs.c": "this process",
     "producer/sources/heap/wake_job.c": "a job of a helper",
-    "producer/sources/perf_map/perf_map_file.c": "a job of a helper",
 }
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 

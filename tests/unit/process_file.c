@@ -197,6 +197,49 @@ static void the_number_of_late_readers_is_bounded(void **state)
         usleep(1000);
 }
 
+static void another_reader_follows_an_ended_one(void **state)
+{
+    (void)state;
+    make(1, 0, "cmdline", "init");
+    make(2, 0, "cmdline", NULL);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(cmdline_of(1), "init");
+        process_files_end();
+        process_files_end();
+    }
+    assert_string_equal(cmdline_of(2), "");
+    process_files_end();
+    assert_string_equal(cmdline_of(1), "init");
+    release(2, "cmdline");
+}
+
+static int write_pid(const void *argument, char *bytes, size_t size)
+{
+    return snprintf(bytes, size, "call of %d", *(const int *)argument);
+}
+
+static int wait_for_fifo(const void *argument, char *bytes, size_t size)
+{
+    (void)bytes, (void)size;
+    return open(argument, O_RDONLY);
+}
+
+static void calls_have_the_deadline(void **state)
+{
+    (void)state;
+    char text[32] = "", path[PATH_MAX] = "";
+    int pid = 7;
+    make(1, 0, "maps", NULL);
+    assert_int_equal(process_call(proc, 1, write_pid, &pid, sizeof(pid), text, sizeof(text)), 9);
+    assert_memory_equal(text, "call of 7", 9);
+    snprintf(path, sizeof(path), "%s/1/maps", proc);
+    assert_int_equal(process_call(proc, 1, wait_for_fifo, path, PROCESS_CALL_BYTES, NULL, 0),
+                     -ETIMEDOUT);
+    assert_int_equal(process_call(proc, 1, write_pid, path, PROCESS_CALL_BYTES + 1, text, 1),
+                     -E2BIG);
+    release(1, "maps");
+}
+
 static void a_child_after_fork_reads(void **state)
 {
     (void)state;
@@ -223,6 +266,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_late_process_delays_no_other, begin, end),
         cmocka_unit_test_setup_teardown(a_user_has_two_late_readers, begin, end),
         cmocka_unit_test_setup_teardown(the_number_of_late_readers_is_bounded, begin, end),
+        cmocka_unit_test_setup_teardown(another_reader_follows_an_ended_one, begin, end),
+        cmocka_unit_test_setup_teardown(calls_have_the_deadline, begin, end),
         cmocka_unit_test_setup_teardown(a_child_after_fork_reads, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,8 +111,9 @@ struct event_call {
     int cpu, group_fd;
 };
 
-static int event_call(const void *argument)
+static int event_call(const void *argument, char *bytes, size_t size)
 {
+    (void)bytes, (void)size;
     const struct event_call *call = argument;
     int fd = (int)syscall(SYS_perf_event_open, &call->attr, call->tid, call->cpu, call->group_fd,
                           PERF_FLAG_FD_CLOEXEC);
@@ -123,8 +124,9 @@ static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events
                       int group_fd)
 {
     const struct event_call call = {*attr, events->tid, (int)events->cpu, group_fd};
-    return events->tid > 0 ? process_call("/proc", events->tid, event_call, &call, sizeof(call))
-                           : event_call(&call);
+    return events->tid > 0
+               ? process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0)
+               : event_call(&call, NULL, 0);
 }
 
 // Opens the timebase without the features that an older kernel, a counter of the hardware, or this

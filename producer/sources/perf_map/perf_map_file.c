@@ -22,6 +22,7 @@
 #include "common/nsec.h"
 #include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/ids.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
@@ -45,7 +46,7 @@ static int32_t inner_pid(const char *proc, int32_t pid)
 static void package_read(const char *proc, int32_t pid, char *ret, size_t size)
 {
     char text[TEXT_MAX];
-    text_file_span(text, sizeof(text), proc, "/%d/cmdline", pid);
+    process_file_span(text, sizeof(text), proc, pid, "cmdline");
     size_t length = strcspn(text, ":");
     bool is_name = length > 0 && length < size && strchr(text, '.') && !memchr(text, '/', length) &&
                    text[0] != '.';
@@ -56,7 +57,7 @@ int perf_map_process_read(struct perf_map_process *process, const char *proc, in
 {
     struct foreign_ids ids;
     struct process_life life;
-    if (!process_life_read(proc, pid, &life) || foreign_ids_of(proc, pid, &ids) < 0)
+    if (process_life_in_time(proc, pid, &life) < 0 || foreign_ids_of(proc, pid, &ids) < 0)
         return -ESRCH;
     int64_t booted = (nsec_now(CLOCK_REALTIME) - nsec_now(CLOCK_BOOTTIME)) / NSEC_PER_SEC;
     *process = (struct perf_map_process){

@@ -152,40 +152,74 @@ static struct wire_writer *message_with_room(struct process_stats *ps,
     return w;
 }
 
-static void write_fd(struct process_stats *ps, const struct process *process, uint32_t fd,
-                     size_t *mark)
+struct fds_call {
+    int32_t pid;
+    uint32_t n_skipped; // entries that are known from the calls before
+    char proc[PROCESS_CALL_BYTES - 8];
+};
+
+struct fds_entry {
+    uint32_t fd;
+    uint32_t size; // of the path, which follows
+};
+
+// Lists descriptors with their paths, as many as fit.
+static int fds_list(const void *argument, char *bytes, size_t size)
 {
-    uint64_t key = (uint64_t)process->pid << 32 | fd;
+    const struct fds_call *call = argument;
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof(folder), "%s/%d/fd", call->proc, call->pid);
+    DIR *dir CLEANUP(closedirp) = opendir(folder);
+    size_t used = 0;
+    uint32_t n = 0;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct fds_entry ret;
+        if (entry->d_name[0] == '.' || str_parse_u32(entry->d_name, &ret.fd) < 0 ||
+            n++ < call->n_skipped)
+            continue;
+        if (size - used < sizeof(ret) + FD_PATH_MAX)
+            break;
+        ssize_t n_path =
+            readlinkat(dirfd(dir), entry->d_name, bytes + used + sizeof(ret), FD_PATH_MAX);
+        ret.size = n_path > 0 ? (uint32_t)n_path : 0;
+        memcpy(bytes + used, &ret, sizeof(ret));
+        used += sizeof(ret) + ret.size;
+    }
+    return (int)used;
+}
+
+static void write_fd(struct process_stats *ps, const struct process *process,
+                     const struct fds_entry *entry, const char *path, size_t *mark)
+{
+    uint64_t key = (uint64_t)process->pid << 32 | entry->fd;
     const uint64_t *written = map64_find(&ps->seen_fds, key);
-    if (written && *written == process_mark(process))
+    if (!entry->size || (written && *written == process_mark(process)))
         return;
-    char link[PATH_MAX], path[FD_PATH_MAX];
-    int n = snprintf(link, sizeof(link), "%s/%d/fd/%u", ps->env.roots->proc, process->pid, fd);
-    ssize_t n_path = n > 0 && (size_t)n < sizeof(link) ? readlink(link, path, sizeof(path)) : -1;
-    struct wire_writer *w = n_path >= 0 ? message_with_room(ps, process, mark) : NULL;
+    struct wire_writer *w = message_with_room(ps, process, mark);
     if (!w)
         return;
     size_t inner = wire_begin(w, PB_ProcessStats_Process_fds);
-    wire_uint(w, PB_ProcessStats_FDInfo_fd, fd);
-    wire_text(w, PB_ProcessStats_FDInfo_path, path, (size_t)n_path);
+    wire_uint(w, PB_ProcessStats_FDInfo_fd, entry->fd);
+    wire_text(w, PB_ProcessStats_FDInfo_path, path, entry->size);
     wire_end(w, inner);
     map64_set(&ps->seen_fds, key, process_mark(process));
 }
 
 static void write_fds(struct process_stats *ps, const struct process *process)
 {
-    char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s/%d/fd", ps->env.roots->proc, process->pid);
-    DIR *dir CLEANUP(closedirp) = n > 0 && (size_t)n < sizeof(path) ? opendir(path) : NULL;
-    if (!dir)
-        return;
+    struct fds_call call = {.pid = process->pid};
+    char list[PROCESS_FILE_PIECE];
     size_t mark = 0;
-    unsigned n_fds = 0;
-    for (const struct dirent *entry; n_fds < N_FDS_MAX && (entry = readdir(dir)); n_fds++) {
-        uint32_t fd;
-        if (entry->d_name[0] != '.' && str_parse_u32(entry->d_name, &fd) == 0)
-            write_fd(ps, process, fd, &mark);
-    }
+    int n;
+    snprintf(call.proc, sizeof(call.proc), "%s", ps->env.roots->proc);
+    while (call.n_skipped < N_FDS_MAX && (n = process_call(call.proc, call.pid, fds_list, &call,
+                                                           sizeof(call), list, sizeof(list))) > 0)
+        for (const char *at = list; at < list + n; call.n_skipped++) {
+            struct fds_entry entry;
+            memcpy(&entry, at, sizeof(entry));
+            write_fd(ps, process, &entry, at + sizeof(entry), &mark);
+            at += sizeof(entry) + entry.size;
+        }
     if (mark)
         wire_end(ps->stats, mark);
 }
