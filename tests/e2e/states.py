@@ -207,6 +207,15 @@ def wait_for_recorder(pid, n=0):
         wait_for_reads(pid, n)
 
 
+def wait_for_loop(pid):
+    """Waits until the main thread of a recorder waits in its loop, and not for one of its threads
+    or for the kernel."""
+    def waits():
+        channel = proc_text(pid, "wchan")  # "0" for users who may not see it
+        return _stat(pid)[0] == "S" and ("poll" in channel or channel in ("", "0"))
+    lib.wait_for(waits, f"the loop of process {pid} waits")
+
+
 def wait_for_samples(pid):
     """Waits until a profiled program has written 64 KiB of samples into its ring."""
     ring_header, enough = 4096, 65536

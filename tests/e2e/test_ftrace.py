@@ -115,10 +115,9 @@ class FtraceCase(unittest.TestCase):
 
     @staticmethod
     def wait_loop(process):
-        """Waits until all sources have started: their work in the kernel sleeps uninterruptibly
-        ("D"), but the loop sleeps interruptibly ("S")."""
+        """Waits until all sources have started."""
         states.wait_for_recorder(process.pid)
-        states.wait_for_state(process.pid, "S")
+        states.wait_for_loop(process.pid)
 
     def stop(self, process, sig=signal.SIGTERM):
         process.send_signal(sig)

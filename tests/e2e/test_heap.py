@@ -628,7 +628,7 @@ class Attach(Heap):
         env = {**os.environ, "MMTRACE_HEAP_SOCKET": str(self.dir / "heap.sock")}
         with lib.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as recorder:
             states.wait_for_recorder(recorder.pid)
-            states.wait_for_state(recorder.pid, "S")
+            states.wait_for_loop(recorder.pid)
             process = self.start(name, "1", "20000000")
             self.assertIn("waits for programs", err := recorder.stderr.readline())
             err += recorder.stderr.readline()
