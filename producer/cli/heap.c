@@ -101,30 +101,16 @@ static int find_library(struct heap_run *run, struct err *err)
     return err_hint(err, r, "install it, or build with -Dheap=enabled");
 }
 
-// Returns why nothing of the process can be profiled, or NULL.
-static const char *no_program(uint64_t pid)
-{
-    struct process_life life;
-    int r = pid > INT32_MAX ? -ESRCH : process_life_in_time("/proc", (int32_t)pid, &life);
-    if (process_file_is_late(r))
-        return NULL;
-    if (r < 0 || life.ended)
-        return "there is no such process";
-    if (process_lacks_cmdline("/proc", (int32_t)pid))
-        return "it has no command line, like a thread of the kernel";
-    return NULL;
-}
-
 // Returns an error if none of the given processes runs a program.
 static int check_processes(const struct heap_options *o, struct err *err)
 {
     if (o->pids.n == 0 || o->names.n > 0)
         return 0;
     vec_foreach(&o->pids, pid)
-        if (!no_program(*pid))
+        if (!process_lacks_program("/proc", *pid))
             return 0;
     return err_set(err, -ESRCH, "process %d: %s", (int)o->pids.items[0],
-                   no_program(o->pids.items[0]));
+                   process_lacks_program("/proc", o->pids.items[0]));
 }
 
 // The recording of given processes ends with the last of these processes. A recording of a single
@@ -137,7 +123,7 @@ static void look_at_processes(void *userdata)
     session_get_counts(run->run.session, &counts);
     bool is_refused = pids->n == 1 && counts.problem;
     vec_foreach(pids, pid)
-        if (!is_refused && !no_program(*pid))
+        if (!is_refused && !process_lacks_program("/proc", *pid))
             return;
     run->look_timer = loop_remove_timer(run->look_timer);
     session_stop(run->run.session);

@@ -344,13 +344,6 @@ const char *process_file_strerror(ssize_t error)
                                        : strerror((int)-error);
 }
 
-bool process_lacks_cmdline(const char *proc, int32_t pid)
-{
-    char text[16];
-    ssize_t n = process_file_text(text, sizeof(text), proc, pid, "cmdline");
-    return n == 0 || n == -ENOENT || n == -ESRCH;
-}
-
 int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret)
 {
     char text[1024];
@@ -360,19 +353,31 @@ int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret
     return process_life_parse(text, ret) ? 0 : -ESRCH;
 }
 
-bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n,
-                       bool *is_late)
+const char *process_lacks_program(const char *proc, uint64_t pid)
+{
+    char text[16];
+    struct process_life life;
+    int r = pid > INT32_MAX ? -ESRCH : process_life_in_time(proc, (int32_t)pid, &life);
+    if (process_file_is_late(r))
+        return NULL;
+    if (r < 0 || life.ended)
+        return "there is no such process";
+    ssize_t n = process_file_text(text, sizeof(text), proc, (int32_t)pid, "cmdline");
+    return n == 0 || n == -ENOENT || n == -ESRCH
+               ? "it has no command line, like a thread of the kernel"
+               : NULL;
+}
+
+int process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n)
 {
     char text[CMDLINE_MAX];
     ssize_t size = n > 0 ? process_file_text(text, sizeof(text), proc, pid, "cmdline") : 0;
-    if (is_late && process_file_is_late(size))
-        *is_late = true;
-    if (size <= 0)
-        return false;
-    const char *slash = strrchr(text, '/');
+    if (n > 0 && size <= 0)
+        return size < 0 ? (int)size : -ENODATA;
+    const char *slash = n > 0 ? strrchr(text, '/') : NULL;
     for (size_t i = 0; i < n; i++)
         if (fnmatch(patterns[i], text, 0) == 0 ||
             (slash && fnmatch(patterns[i], slash + 1, 0) == 0))
-            return true;
-    return false;
+            return 1;
+    return 0;
 }

@@ -74,13 +74,13 @@ static inline bool process_file_is_late(ssize_t error)
 // Returns the text of an error of these functions.
 const char *process_file_strerror(ssize_t error);
 
-// Returns whether the process has no command line, like a thread of the kernel. False if the
-// command line cannot be read in time.
-bool process_lacks_cmdline(const char *proc, int32_t pid);
-
 // Reads stat. Returns 0 or a negative errno, as process_file_open() does; another errno means that
 // the process is gone.
 int process_life_in_time(const char *proc, int32_t pid, struct process_life *ret);
+
+// Returns why a process runs no program, or NULL: it is gone, or a thread of the kernel. NULL, too,
+// if the process cannot be read in time.
+const char *process_lacks_program(const char *proc, uint64_t pid);
 
 // Has the thread call `call` with a copy of `argument` (at most PROCESS_CALL_BYTES), for system
 // calls that take the locks of the process. With `size` 0, the result is a descriptor, which is
@@ -97,8 +97,7 @@ void process_files_end(void);
 // Makes these functions wait as long as a process likes, in a process that may wait: a helper.
 void process_files_may_wait(void);
 
-// Returns whether argv[0] of the process, or its part after the last slash, matches one of the
-// patterns (fnmatch). Sets *is_late if the command line cannot be read in time; `is_late` may be
-// NULL.
-bool process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n,
-                       bool *is_late);
+// Returns 1 if argv[0] of the process, or its part after the last slash, matches one of the
+// patterns (fnmatch); 0 if none matches; or a negative errno, as process_file_open() does: -ENODATA
+// if the process has no command line.
+int process_is_called(const char *proc, int32_t pid, char *const *patterns, size_t n);

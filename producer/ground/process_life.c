@@ -5,7 +5,6 @@
 // thread. The main thread may end before the other threads: then the process still lives.
 #include "producer/ground/process_life.h"
 
-#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -30,11 +30,14 @@ static int end(void **state)
 // A process of user `uid` with a file that is `text`, or that cannot be read yet (NULL).
 static void make(int32_t pid, unsigned uid, const char *name, const char *text)
 {
+    static const char stat[] = "1 (x) S 1 1 1 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 777 0";
     char path[128], status[64];
     int n =
         snprintf(status, sizeof(status), "Name:\tx\nUid:\t%u\t%u\t%u\t%u\n", uid, uid, uid, uid);
     snprintf(path, sizeof(path), "%d/status", pid);
     temp_file_write(proc, path, status, (size_t)n);
+    snprintf(path, sizeof(path), "%d/stat", pid);
+    temp_file_write(proc, path, stat, sizeof(stat) - 1);
     snprintf(path, sizeof(path), "%d/%s", pid, name);
     if (text)
         temp_file_write(proc, path, text, strlen(text));
@@ -112,14 +115,11 @@ static void names_match_patterns(void **state)
     make(1, 0, "cmdline", "/usr/bin/server");
     make(2, 0, "cmdline", "xserver");
     make(3, 0, "cmdline", NULL);
-    assert_true(process_is_called(proc, 1, patterns, 2, NULL));
-    assert_false(process_is_called(proc, 1, patterns, 0, NULL));
-    assert_false(process_is_called(proc, 2, patterns, 2, NULL));
-    bool is_late = false;
-    assert_false(process_is_called(proc, 2, patterns, 2, &is_late));
-    assert_false(is_late);
-    assert_false(process_is_called(proc, 3, patterns, 2, &is_late));
-    assert_true(is_late);
+    assert_int_equal(process_is_called(proc, 1, patterns, 2), 1);
+    assert_int_equal(process_is_called(proc, 1, patterns, 0), 0);
+    assert_int_equal(process_is_called(proc, 2, patterns, 2), 0);
+    assert_int_equal(process_is_called(proc, 3, patterns, 2), -ETIMEDOUT);
+    assert_int_equal(process_is_called(proc, 4, patterns, 2), -ENOENT);
     release(3, "cmdline");
 }
 
@@ -135,10 +135,11 @@ static void a_late_process_is_no_thread_of_the_kernel(void **state)
     assert_string_equal(process_file_strerror(-ETIMEDOUT),
                         "it does not release the locks of its memory");
     assert_int_equal(process_file_text(text, sizeof(text), proc, 3, "cmdline"), 7);
-    assert_false(process_lacks_cmdline(proc, 1));
-    assert_true(process_lacks_cmdline(proc, 2));
-    assert_false(process_lacks_cmdline(proc, 3));
-    assert_true(process_lacks_cmdline(proc, 4));
+    assert_null(process_lacks_program(proc, 1));
+    assert_string_equal(process_lacks_program(proc, 2),
+                        "it has no command line, like a thread of the kernel");
+    assert_null(process_lacks_program(proc, 3));
+    assert_string_equal(process_lacks_program(proc, 4), "there is no such process");
     release(1, "cmdline");
 }
 

@@ -220,27 +220,13 @@ static bool target_found(void *userdata, int32_t pid)
     return true;
 }
 
-// Returns why no program can be found at the pid, or NULL.
-static const char *no_program(const char *proc, uint64_t pid)
-{
-    struct process_life life;
-    int r = pid > INT32_MAX ? -ESRCH : process_life_in_time(proc, (int32_t)pid, &life);
-    if (process_file_is_late(r))
-        return NULL;
-    if (r < 0 || life.ended)
-        return "there is no such process";
-    if (process_lacks_cmdline(proc, (int32_t)pid))
-        return "it has no command line, like a thread of the kernel";
-    return NULL;
-}
-
 // Reports the processes of the config that cannot be profiled because they run no program.
 static void tell_missing(struct heap_source *heap)
 {
     const Pb__HeapprofdConfig *config = heap->settings.config;
     heap->missing_told = true;
     for (size_t i = 0; i < config->n_pid; i++) {
-        const char *why = no_program(heap->env.roots->proc, config->pid[i]);
+        const char *why = process_lacks_program(heap->env.roots->proc, config->pid[i]);
         if (why)
             heap_arrivals_tell_problem(heap, (int32_t)config->pid[i], why);
     }

@@ -326,13 +326,11 @@ static bool is_additional(struct perf_tasks *tasks, int32_t pid)
 // A process that has ended is known only by the kernel's name, which is cut.
 static bool is_called(struct perf_tasks *tasks, int32_t pid, char *const *patterns, size_t n)
 {
-    char text[8];
     const char *name = perf_tasks_name(tasks, pid);
-    if (n == 0 || process_is_called(tasks->proc, pid, patterns, n, &tasks->is_late))
-        return n > 0;
-    if (!name || tasks->is_late ||
-        span_size(process_file_span(text, sizeof(text), tasks->proc, pid, "cmdline")) > 0)
-        return false;
+    int r = process_is_called(tasks->proc, pid, patterns, n);
+    tasks->is_late |= process_file_is_late(r);
+    if (r >= 0 || !name || tasks->is_late)
+        return r > 0;
     for (size_t i = 0; i < n; i++)
         if (fnmatch(patterns[i], name, 0) == 0 ||
             (strlen(name) == TASK_NAME_BYTES - 1 && str_starts_with(patterns[i], name)))

@@ -200,7 +200,7 @@ static bool is_wanted(const struct perf_map_source *maps, int32_t pid)
         if (maps->config->pids[i] == pid)
             return true;
     return process_is_called(maps->env.roots->proc, pid, maps->config->process_cmdlines,
-                             maps->config->n_process_cmdlines, NULL);
+                             maps->config->n_process_cmdlines) > 0;
 }
 
 static void processes_look(struct perf_map_source *maps)

@@ -25,7 +25,6 @@
 enum kept_file {
     PROCESS_STATUS,
     PROCESS_OOM_SCORE_ADJ,
-    PROCESS_STAT,
     N_PROCESS_FILES,
 };
 
@@ -150,8 +149,8 @@ struct process *process_each(const struct process_stats *ps, size_t *cursor);
 // its pid. Returns 0 or a negative errno.
 int process_read(struct process_stats *ps, struct process *process, enum kept_file file, bool keep,
                  char *buffer, size_t size, struct span *ret);
-// Reads the process's stat as process_read() does. Returns false on failure.
-bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
+// Reads the process's stat. Returns false on failure.
+bool process_read_times(const struct process_stats *ps, const struct process *process,
                         struct process_times *ret);
 void process_close_files(struct process_stats *ps, struct process *process);
 // Removes the process, and leaves its names in the trace.

@@ -106,7 +106,7 @@ static void read_times(struct process_stats *ps, struct process *process,
                        struct process_counters *counters)
 {
     struct process_times times;
-    if (!process_read_times(ps, process, true, &times))
+    if (!process_read_times(ps, process, &times))
         return;
     process_counters_set(counters, COUNTER_RUNTIME_USER,
                          (int64_t)(times.user_ticks * ps->ns_per_tick));
@@ -240,7 +240,7 @@ static bool is_same(struct process_stats *ps, struct process *process)
     if (process->fds[PROCESS_STATUS] >= 0)
         return true;
     struct process_times times;
-    if (!process_read_times(ps, process, false, &times))
+    if (!process_read_times(ps, process, &times))
         return true;
     uint64_t known = process->start_ticks;
     process->start_ticks = times.start_ticks;

@@ -23,7 +23,6 @@ VEC_DEFINE(id_vec, uint64_t);
 static const char *const file_names[N_PROCESS_FILES] = {
     [PROCESS_STATUS] = "status",
     [PROCESS_OOM_SCORE_ADJ] = "oom_score_adj",
-    [PROCESS_STAT] = "stat",
 };
 
 struct process *process_find(const struct process_stats *ps, int32_t pid)
@@ -84,11 +83,6 @@ static int open_file(const struct process_stats *ps, const struct process *proce
 int process_read(struct process_stats *ps, struct process *process, enum kept_file file, bool keep,
                  char *buffer, size_t size, struct span *ret)
 {
-    if (file == PROCESS_STAT) { // its reader may wait for the process
-        ssize_t n = process_file_text(buffer, size, ps->env.roots->proc, process->pid, "stat");
-        *ret = span_over(buffer, n > 0 ? (size_t)n : 0);
-        return n == -ENOENT ? -ESRCH : n < 0 ? (int)n : 0;
-    }
     int fd = process->fds[file];
     bool is_kept = fd >= 0;
     if (!is_kept) {
@@ -110,13 +104,12 @@ int process_read(struct process_stats *ps, struct process *process, enum kept_fi
     return 0;
 }
 
-bool process_read_times(struct process_stats *ps, struct process *process, bool keep,
+bool process_read_times(const struct process_stats *ps, const struct process *process,
                         struct process_times *ret)
 {
     char text[1024];
-    struct span span;
-    return process_read(ps, process, PROCESS_STAT, keep, text, sizeof(text), &span) == 0 &&
-           process_stat_parse(span, ret);
+    return process_stat_parse(
+        process_file_span(text, sizeof(text), ps->env.roots->proc, process->pid, "stat"), ret);
 }
 
 // Writes an empty packet. When the ring overwrites it, the packet kept under `key` is dropped.

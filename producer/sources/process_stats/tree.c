@@ -55,7 +55,7 @@ static bool end_tree(struct process_stats *ps, struct wire_writer *w, uint64_t k
 static void write_age(struct process_stats *ps, struct process *process, struct wire_writer *w)
 {
     struct process_times times;
-    if (process_read_times(ps, process, false, &times))
+    if (process_read_times(ps, process, &times))
         wire_uint(w, PB_ProcessTree_Process_process_start_from_boot,
                   times.start_ticks * ps->ns_per_tick);
 }

@@ -331,10 +331,13 @@ static int list_pids(struct file_set *set)
         return 0;
     }
     int r = 0;
-    for (int32_t pid; r == 0 && (pid = process_next(dir));)
-        if (process_is_called(set->options.proc, pid, set->options.cmdlines,
-                              set->options.n_cmdlines, &set->was_late))
+    for (int32_t pid; r == 0 && (pid = process_next(dir));) {
+        int called = process_is_called(set->options.proc, pid, set->options.cmdlines,
+                                       set->options.n_cmdlines);
+        set->was_late |= process_file_is_late(called);
+        if (called > 0)
             r = pid_list_push(&set->pids, pid);
+    }
     return r;
 }
 
