@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,7 +42,6 @@
 #define NAMES_MAX         256
 #define LOCK_TRIES        10
 #define LOCK_PERIOD_US    50000
-#define FDS_WANTED        4096
 #define END_PERIOD        (20 * NSEC_PER_MSEC)
 #define END_TIMEOUT       (15 * NSEC_PER_SEC)      // the service manager waits for 20 s
 #define READ_PATIENCE     (3 * NSEC_PER_SEC)       // wait for a client that does not read
@@ -382,20 +380,8 @@ static void tell_manager(struct daemon *daemon)
         log_warning(&daemon->log, "NOTIFY_SOCKET: %s", strerror(-r));
 }
 
-// Each client takes a descriptor, and each file of a client takes another. The usual limit of 1024
-// exists for programs that use select().
-static void raise_fd_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FDS_WANTED)
-        return;
-    limit.rlim_cur = limit.rlim_max < FDS_WANTED ? limit.rlim_max : FDS_WANTED;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 static int start(struct daemon *daemon, struct err *err)
 {
-    raise_fd_limit();
     int r = take_lock(daemon, err);
     if (r < 0)
         return r;

@@ -201,7 +201,7 @@ static void child_run(struct profile_run *run, int wait_fd, int (*prepare)(void 
 {
     char go;
     close_fd(run->start_fd);
-    signals_give_back(&run->here.signals);
+    recording_give_back(&run->here);
     if (read(wait_fd, &go, 1) != 1) // the recorder has failed
         _exit(127);
     if (run->stream_fd >= 0) // standard output is reserved for the trace

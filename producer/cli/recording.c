@@ -17,6 +17,7 @@
 #include "producer/sources/heap/heap_host.h"
 
 #define REPEATED_WITHIN (300 * NSEC_PER_MSEC)
+#define FDS_WANTED      4096
 
 int signals_watch(struct signals *signals, const int *ends, const int *others, struct err *err)
 {
@@ -51,16 +52,20 @@ int signals_take(struct signals *signals)
     return 0;
 }
 
-void signals_give_back(const struct signals *signals)
+static void raise_fd_limit(struct rlimit *ret_former)
 {
-    sigprocmask(SIG_SETMASK, &signals->former, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
+    if (getrlimit(RLIMIT_NOFILE, ret_former) < 0)
+        return;
+    struct rlimit limit = *ret_former;
+    limit.rlim_cur = limit.rlim_max < FDS_WANTED ? limit.rlim_max : FDS_WANTED;
+    if (limit.rlim_cur > ret_former->rlim_cur)
+        setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
                    struct err *err)
 {
+    raise_fd_limit(&recording->former_fds);
     int r = loop_new(&recording->loop);
     if (r == 0)
         r = loop_add_io(recording->loop, recording->signals.fd, EPOLLIN, signal_ready, userdata,
@@ -86,6 +91,14 @@ int recording_help(struct recording *recording, struct heap_host_options *option
     r = heap_host_new(options, &recording->heap_host);
     recording->roots.heap_host = recording->heap_host;
     return r < 0 ? err_errno(err, r, "heap profiles") : 0;
+}
+
+void recording_give_back(const struct recording *recording)
+{
+    sigprocmask(SIG_SETMASK, &recording->signals.former, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &recording->former_fds);
 }
 
 void recording_done(struct recording *recording)

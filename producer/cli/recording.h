@@ -5,6 +5,7 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "common/err.h"
 #include "common/log.h"
@@ -31,13 +32,11 @@ int signals_watch(struct signals *signals, const int *ends, const int *others, s
 // Returns the number of the next signal, or 0. Skips an end signal that only repeats the first.
 int signals_take(struct signals *signals);
 
-// Undoes signals_watch() in a child process.
-void signals_give_back(const struct signals *signals);
-
 struct recording {
     struct source_roots roots;
     const struct log *log; // borrowed
     struct signals signals;
+    struct rlimit former_fds; // limits of descriptors before recording_open()
     // Owned.
     struct loop *loop;
     struct loop_io *signal_io;
@@ -45,14 +44,19 @@ struct recording {
     struct heap_host *heap_host;
 };
 
-// Makes the loop, which calls `signal_ready` for each signal. Returns 0 or a negative errno with
-// text.
+// Raises the soft limit of descriptors to 4096, or to the hard limit if that is lower: each CPU,
+// client and file takes descriptors. (The usual limit of 1024 exists for programs that use
+// select().) Makes the loop, which calls `signal_ready` for each signal. Returns 0 or a negative
+// errno with text.
 int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
                    struct err *err);
 
 // Makes helpers and heap profiles, and stores them in `roots`. Completes `options`. Returns 0 or a
 // negative errno with text.
 int recording_help(struct recording *recording, struct heap_host_options *options, struct err *err);
+
+// Undoes signals_watch() and the new limit in a child process.
+void recording_give_back(const struct recording *recording);
 
 void recording_done(struct recording *recording);
 

@@ -35,11 +35,12 @@ CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
 # Files of /proc/PID whose readers wait for a lock of the process, and the code that may name them:
 # producer/foreign/process_file.c reads them in time, the others may wait.
 MAP_FILE = re.compile(r'"[^"\n]*%[du]/(?:cmdline|maps|map_files|smaps|smaps_rollup|environ'
-                      r'|numa_maps|pagemap|mem|auxv|stat|ns|io|stack|syscall)["/]'
+                      r'|numa_maps|pagemap|mem|auxv|stat|ns|io|stack|syscall|root|fd|exe|cwd)["/%]'
                       r'|\b(?:maps_open|process_life_read)\s*\(')
 MAY_WAIT = {
     "producer/agents/heap/attach/mmheap_attach.c": "a process of its own for one attach",
     "producer/agents/heap/attach/target.c": "a process of its own for one attach",
+    "producer/cli/java.c": "a message for its user",
     "producer/cli/status.c": "the daemon's own process",
     "producer/foreign/process_file.c": "its own threads",
     "producer/ground/maps.c": "defines maps_open()",
@@ -49,6 +50,7 @@ MAY_WAIT = {
     "producer/pintool/targets.c": "a program of its own, which its user ends",
     "producer/sources/ftrace/tracefs.c": "this process",
     "producer/sources/heap/wake_job.c": "a job of a helper",
+    "producer/sources/process_stats/poll.c": "a call of process_call()",
 }
 TEXTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 
@@ -201,7 +203,9 @@ class LookUps(unittest.TestCase):
     def test_what_is_looked_for_is_found(self):
         for text in ('x(t, "/%d/cmdline", pid)', '"%s/%d/map_files/%llx-%llx"', "maps_open(&maps)"):
             self.assertTrue(MAP_FILE.search(text), text)
-        self.assertFalse(MAP_FILE.search('"/%d/status" "/self/maps"'))
+        for text in ('"/proc/%d/root%s"', '"%s/%d/fd"'):
+            self.assertTrue(MAP_FILE.search(text), text)
+        self.assertFalse(MAP_FILE.search('"/%d/status" "/self/maps" "/%d/fdinfo"'))
         text = ('int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); '
                 'text_file_open(&f); reopen(x);')
         self.assertEqual(set(CALL.findall(TEXTS.sub(" ", text))), {"open", "text_file_open"})

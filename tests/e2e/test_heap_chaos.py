@@ -129,6 +129,13 @@ class Many(Service):
         (n,), = self.query("select count(distinct upid) from heap_profile_allocation")
         self.assertGreater(n, 150)
 
+    def test_commands_that_end_at_once(self):
+        """A process that has ended before its perf map is looked for has no unread map."""
+        for _ in range(30):
+            result = run(MMTRACE, "heap", "-o", self.trace, "--", "true")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("perf_map", result.stderr)
+
     def test_a_process_that_is_stopped_meanwhile(self):
         """The process is profiled or rejected, at whatever step of the attachment the signal
         arrives. The recorder ends, and the process can go on later."""

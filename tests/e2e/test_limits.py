@@ -104,6 +104,19 @@ class Resources(Limits):
                     self.assertEqual(done.returncode, 0)
 
     @lib.needs_root
+    @lib.needs_program("prlimit")
+    def test_a_soft_limit_of_descriptors(self):
+        """A recorder raises its own limit. A program that it starts has the limit of before."""
+        few = ("prlimit", "--nofile=12:4096")
+        done = lib.run(*few, lib.MMTRACE, "record", "-t", "500ms", "-o", self.dir / "trace",
+                       "sched/sched_switch")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("open files", done.stderr)
+        done = lib.run(*few, lib.MMTRACE, "heap", "-o", self.dir / "heap", "--", "sh", "-c",
+                       "ulimit -Sn")
+        self.assertEqual((done.returncode, done.stdout), (0, "12\n"), done.stderr)
+
+    @lib.needs_root
     def test_no_thread(self):
         def alone():
             os.setgid(FREE_UID)

@@ -201,6 +201,14 @@ class OneTruth(unittest.TestCase):
     def is_recording(self):
         return any(session["is_started"] for session in self.sessions())
 
+    def until_records(self, recorder):
+        end = time.monotonic() + 30
+        while not self.is_recording():
+            if recorder.poll() is not None or time.monotonic() > end:
+                recorder.terminate()
+                self.fail(f"no session records: {recorder.communicate(timeout=60)[1]}")
+            time.sleep(0.05)
+
     # Sources, buffers and files.
 
     @needs_ftrace
@@ -301,7 +309,7 @@ class OneTruth(unittest.TestCase):
         on."""
         recorder = self.start(lib.MMTRACE, "record", "-c", self.config(text), "-o",
                               self.dir / "whole.pftrace")
-        self.until(self.is_recording, "no session records")
+        self.until_records(recorder)
         self.load()
         return recorder
 
@@ -363,7 +371,7 @@ class OneTruth(unittest.TestCase):
             self.until(self.sessions, "no session is armed")
             time.sleep(0.3)
         else:
-            self.until(self.is_recording, "no session records")
+            self.until_records(recorder)
             self.load()
         self.command("trigger", "go")
         self.load(0.3)

@@ -5,7 +5,9 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -160,13 +162,13 @@ static void deletion_and_replacement_are_noticed(void **state)
         int fd;
         if (str_eq((*file)->path, replaced))
             assert_int_not_equal((*file)->id, old_id);
-        assert_int_equal(file_set_acquire(*file, &fd), 0);
+        assert_int_equal(file_set_acquire(set, *file, &fd), 0);
         file_set_release(*file, fd);
     }
     file_set_free(set);
 }
 
-static void make_process(int pid, const char *argv0, const char *maps)
+static void make_process(int pid, const char *argv0, const char *target, const char *maps)
 {
     char name[64];
     snprintf(name, sizeof(name), "proc/%d", pid);
@@ -177,7 +179,7 @@ static void make_process(int pid, const char *argv0, const char *maps)
     write_text(name, maps, strlen(maps));
     snprintf(name, sizeof(name), "proc/%d/root", pid);
     CLEANUP(freep) char *link = path_of(name);
-    assert_int_equal(symlink("/", link), 0);
+    assert_int_equal(symlink(target, link), 0);
 }
 
 static void processes_lead_to_mapped_files(void **state)
@@ -203,10 +205,10 @@ static void processes_lead_to_mapped_files(void **state)
              major(lib.st_dev), minor(lib.st_dev), lib.st_ino, lib_path, major(lib.st_dev),
              minor(lib.st_dev), lib.st_ino, lib_path, major(other.st_dev), minor(other.st_dev),
              other.st_ino + 1000, other_path); // the name leads to another file now
-    make_process(10, "/usr/bin/server", maps);
+    make_process(10, "/usr/bin/server", "/", maps);
     snprintf(maps, sizeof(maps), "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
              major(other.st_dev), minor(other.st_dev), other.st_ino, other_path);
-    make_process(11, "worker", maps);
+    make_process(11, "worker", "/", maps);
 
     char *patterns[] = {"serv*"};
     struct file_set_options options = {
@@ -229,6 +231,52 @@ static void processes_lead_to_mapped_files(void **state)
     assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
     assert_true(file_set_files(set)->items[0]->gone);
     file_set_free(set);
+}
+
+// Returns a line of this function that failed, or 0. For a process of its own.
+static int look_below_root_without_descriptors(const char *proc)
+{
+    const int32_t pids[] = {13};
+    struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
+    struct file_set *set;
+    int fd;
+    // The set leaves 256 descriptors to the rest of the program.
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, 256}) < 0 ||
+        file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
+        return __LINE__;
+    if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
+        return __LINE__;
+    const struct residency_file *file = file_set_files(set)->items[0];
+    if (!str_eq(file->path, "/inner.so") || file_set_acquire(set, file, &fd) != 0)
+        return __LINE__;
+    file_set_release(file, fd);
+    CLEANUP(freep) char *link = path_of("proc/13/root");
+    if (unlink(link) < 0 || file_set_acquire(set, file, &fd) != -ENOENT)
+        return __LINE__;
+    file_set_free(set);
+    return 0;
+}
+
+static void names_of_processes_count_from_their_roots(void **state)
+{
+    (void)state;
+    make_dir("proc");
+    make_dir("r");
+    make_file("r/inner.so", 5000);
+    CLEANUP(freep)
+    char *inner = path_of("r/inner.so"), *below = path_of("r"), *proc = path_of("proc");
+    struct stat st;
+    assert_int_equal(stat(inner, &st), 0);
+    char maps[200];
+    snprintf(maps, sizeof(maps), "00400000-00401000 r-xp 00000000 %02x:%02x %lu    /inner.so\n",
+             major(st.st_dev), minor(st.st_dev), st.st_ino);
+    make_process(13, "server", below, maps);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(look_below_root_without_descriptors(proc));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static void own_mapped_files_are_found(void **state)
@@ -309,6 +357,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trees_globs_and_names_give_each_file_once, setup, teardown),
         cmocka_unit_test_setup_teardown(deletion_and_replacement_are_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_lead_to_mapped_files, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_of_processes_count_from_their_roots, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

@@ -79,7 +79,8 @@ int perf_map_file_open(struct perf_map_file *file, const char *proc,
     package_read(proc, process->pid, file->package, sizeof(file->package));
     if (root_fd < 0)
         file->root_fd = foreign_root(proc, process->pid);
-    return file->root_fd < 0 ? file->root_fd : 0;
+    int r = file->root_fd < 0 ? file->root_fd : 0;
+    return r == -ENOENT ? -ESRCH : r;
 }
 
 void perf_map_file_refresh(struct perf_map_file *file, const char *proc)

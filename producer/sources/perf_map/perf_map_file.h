@@ -41,7 +41,8 @@ struct perf_map_file {
 };
 
 // Opens the file with `root_fd` (owned), or with the root of the process if `root_fd` is -1.
-// perf_map_file_close() must be called in every case. Returns 0 or a negative errno.
+// perf_map_file_close() must be called in every case. Returns 0 or a negative errno: -ESRCH if
+// the process has ended.
 int perf_map_file_open(struct perf_map_file *file, const char *proc,
                        const struct perf_map_process *process, int root_fd);
 

@@ -22,6 +22,7 @@
 #include "common/folder.h"
 #include "common/map.h"
 #include "common/str.h"
+#include "producer/foreign/path.h"
 #include "producer/foreign/payer.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/process_life.h"
@@ -95,7 +96,6 @@ static void file_free(struct file_set *set, struct residency_file *file)
         set->n_open--;
     file->fd = close_fd(file->fd);
     free(file->path);
-    free(file->open_path);
     free(file);
 }
 
@@ -170,7 +170,7 @@ static bool has_room(struct file_set *set)
 }
 
 // Takes over `fd`. Returns 0 or -ENOMEM. *ret stays NULL if the file is not wanted.
-static int add_opened(struct file_set *set, const char *path, const char *open_path, int fd,
+static int add_opened(struct file_set *set, const char *path, int32_t root_pid, int fd,
                       const struct stat *st, bool by_path, struct residency_file **ret)
 {
     CLEANUP(close_fdp) int owned = fd;
@@ -190,12 +190,11 @@ static int add_opened(struct file_set *set, const char *path, const char *open_p
         return -ENOMEM;
     file->fd = -1;
     file->path = strdup(path);
-    file->open_path = strdup(open_path);
+    file->root_pid = root_pid;
     file->device = st->st_dev;
     file->inode = st->st_ino;
     uint64_t value = (uint64_t)(uintptr_t)file;
-    if (!file->path || !file->open_path ||
-        map64_set(&set->by_inode, identity(st->st_dev, st->st_ino), value) < 0) {
+    if (!file->path || map64_set(&set->by_inode, identity(st->st_dev, st->st_ino), value) < 0) {
         file_free(set, file);
         return -ENOMEM;
     }
@@ -229,7 +228,7 @@ static int add_path(struct file_set *set, const char *path)
             path, (unsigned)set->options.requester->uid);
         return 0;
     }
-    return add_opened(set, path, path, fd, &st, true, &file);
+    return add_opened(set, path, 0, fd, &st, true, &file);
 }
 
 // Adds one entry of a folder tree. fts has the stat of the entry: most unwanted files are never
@@ -344,31 +343,37 @@ static int list_pids(struct file_set *set)
 // In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
 
+// Opens a name that counts from the root of a process. If a user can have made the mounts of the
+// process, no file is opened: a file system of this user may never answer.
+static int open_below_root(const struct file_set *set, int32_t pid, const char *path, int *ret_fd,
+                           struct stat *st)
+{
+    int root CLEANUP(close_fdp) = foreign_root(set->options.proc, pid);
+    if (root < 0 || foreign_has_own_mounts(set->options.proc, pid)) // mounts made meanwhile
+        return root < 0 ? root : -EPERM;
+    return residency_open(root, path + strspn(path, "/"), ret_fd, st);
+}
+
 // Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
 // deleted or is in another mount namespace, but needs privileges. Otherwise opens its name below
-// the process's root. If a user can have made the mounts of the process, no file is opened: a file
-// system of this user may never answer.
+// the process's root.
 static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
-                        const char *path, char *open_path, int *ret_fd, struct stat *st)
+                        const char *path, int *ret_fd, struct stat *st)
 {
-    const char *proc = set->options.proc;
     char link[64];
     struct process_file held CLEANUP(process_file_close) = {.fd = -1};
     snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapping->start,
              (unsigned long long)mapping->end);
-    int n = snprintf(open_path, PATH_ROOM, "%s/%d/root%s", proc, pid, path);
-    int r = process_file_open(&held, proc, pid, link, O_PATH);
+    int r = process_file_open(&held, set->options.proc, pid, link, O_PATH);
     if (process_file_is_late(r))
         return r;
-    if (foreign_has_own_mounts(proc, pid)) // mounts made meanwhile
+    if (foreign_has_own_mounts(set->options.proc, pid))
         return -EPERM;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", held.fd);
-    if (held.fd >= 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
+    if (r == 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
         return 0;
-    if (n < 0 || n >= PATH_ROOM)
-        return -ENAMETOOLONG;
     CLEANUP(close_fdp) int fd = -1;
-    r = residency_open(AT_FDCWD, open_path, &fd, st);
+    r = open_below_root(set, pid, path, &fd, st);
     if (r < 0)
         return r;
     // Same file system and another inode: the name leads to another file now.
@@ -380,7 +385,7 @@ static int open_mapping(const struct file_set *set, int32_t pid, const struct ma
 
 static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *mapping)
 {
-    char path[PATH_ROOM], open_path[PATH_ROOM];
+    char path[PATH_ROOM];
     if (!mapping->inode || !mapping_get_path(mapping, path, sizeof(path)))
         return 0;
     bool is_new;
@@ -399,10 +404,10 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
     int fd;
     struct stat st;
     struct residency_file *file = NULL;
-    int r = open_mapping(set, pid, mapping, path, open_path, &fd, &st);
+    int r = open_mapping(set, pid, mapping, path, &fd, &st);
     set->was_late |= process_file_is_late(r);
     if (r == 0)
-        r = add_opened(set, path, open_path, fd, &st, false, &file);
+        r = add_opened(set, path, pid, fd, &st, false, &file);
     *known = file ? (uint64_t)(uintptr_t)file : REFUSED | set->scan;
     return r == -ENOMEM ? r : 0;
 }
@@ -507,7 +512,7 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     return 0;
 }
 
-int file_set_acquire(const struct residency_file *file, int *ret_fd)
+int file_set_acquire(const struct file_set *set, const struct residency_file *file, int *ret_fd)
 {
     if (file->fd >= 0) {
         *ret_fd = file->fd;
@@ -515,7 +520,8 @@ int file_set_acquire(const struct residency_file *file, int *ret_fd)
     }
     struct stat st;
     CLEANUP(close_fdp) int fd = -1;
-    int r = residency_open(AT_FDCWD, file->open_path, &fd, &st);
+    int r = file->root_pid ? open_below_root(set, file->root_pid, file->path, &fd, &st)
+                           : residency_open(AT_FDCWD, file->path, &fd, &st);
     if (r < 0)
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)

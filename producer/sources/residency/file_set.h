@@ -30,7 +30,7 @@
 struct residency_file {
     uint32_t id;           // from 1, never reused
     char *path;            // owned; the name under which the file was found
-    char *open_path;       // owned; the name under which it can be opened
+    int32_t root_pid;      // `path` counts from the root of this process; 0: of this program
     uint64_t device;       // st_dev
     uint64_t inode;        // st_ino
     int fd;                // owned; -1: opened for each look
@@ -73,7 +73,7 @@ const struct residency_files *file_set_files(const struct file_set *set);
 
 // Gets a descriptor for one look; give it back with file_set_release(). Returns 0 or a negative
 // errno: -ENOENT or -ESTALE if the file was removed or replaced.
-int file_set_acquire(const struct residency_file *file, int *ret_fd);
+int file_set_acquire(const struct file_set *set, const struct residency_file *file, int *ret_fd);
 void file_set_release(const struct residency_file *file, int fd);
 
 // Calls `forget` for each file that is `gone`, then removes the file.
