@@ -190,7 +190,7 @@ def make_build(name, beside=None):
     env = {"CC": wanted.compiler}
     if wanted.flags:
         env["CFLAGS"] = wanted.flags
-    arguments = ["-Dwerror=true", *wanted.options]
+    arguments = ["-Dwerror=true", "-Dtests=enabled", *wanted.options]
     if (directory / "build.ninja").exists():
         code, log = run(["meson", "configure", directory, *arguments], beside=beside)
     else:
