@@ -468,7 +468,8 @@ def step_tsan(step, only):
     if not build(step, "clang-tsan"):
         return
     directory = BUILDS / "clang-tsan"
-    suppressions = f"suppressions={ROOT / 'tests' / 'tsan.supp'}"
+    # Tests have children that start threads.
+    suppressions = f"suppressions={ROOT / 'tests' / 'tsan.supp'}:die_after_fork=0"
     listed = run(["meson", "test", "-C", directory, "--no-rebuild", "--suite", "unit", "--list"])[1]
     names = [line.rsplit(" / ", 1)[1] for line in listed.splitlines() if " / " in line]
     for name, why in TSAN_LEAVES_OUT.items():

@@ -102,23 +102,6 @@ static uid_t owner_of(int fd, uid_t otherwise)
     return owner;
 }
 
-static bool is_own_namespace(int fd)
-{
-    struct stat own;
-    return stat("/proc/self/ns/user", &own) == 0 && is_same(fd, &own);
-}
-
-// The maker of the user namespace does not matter: all processes with its rights can make mounts.
-bool foreign_has_own_mounts(const char *proc, int32_t pid)
-{
-    struct process_file mounts CLEANUP(process_file_close) = {.fd = -1};
-    if (process_file_is_late(process_file_open(&mounts, proc, pid, "ns/mnt", 0)))
-        return true;
-    CLEANUP(close_fdp) int users = mounts.fd < 0 ? -1 : ioctl(mounts.fd, NS_GET_USERNS);
-    // A failure with -EPERM means a namespace above ours.
-    return users >= 0 && !is_own_namespace(users);
-}
-
 static uid_t together(uid_t uid)
 {
     static struct subuids known; // used only in the loop's thread

@@ -29,9 +29,3 @@ uint64_t foreign_client_payer(const char *proc, int32_t pid, uid_t uid);
 // Gets the user and group with which the process opens files. Returns 0 or -ESRCH. Never blocks.
 // (The owner of /proc/PID does not help: the owner is root for each process that forbids tracing.)
 int foreign_ids_of(const char *proc, int32_t pid, struct foreign_ids *ret);
-
-// Returns whether a user other than root can make mounts in the process's mount namespace. Files
-// that the process has open or mapped may then be served by that user's file system. A process
-// cannot get rid of these mounts: ask after the file is held, and before any operation on the file.
-// True if the process holds its locks, so that the mounts are not known.
-bool foreign_has_own_mounts(const char *proc, int32_t pid);

@@ -34,8 +34,9 @@ text_file_read_once text_file_span
 CALL = re.compile(r"(?<![\w.>])(%s)\s*\(" % "|".join(CALLS))
 # Files of /proc/PID whose readers wait for a lock of the process, and the code that may name them:
 # producer/foreign/process_file.c reads them in time, the others may wait.
-MAP_FILE = re.compile(r'"[^"\n]*%[du]/(?:cmdline|maps|map_files|smaps|smaps_rollup|environ'
-                      r'|numa_maps|pagemap|mem|auxv|stat|ns|io|stack|syscall|root|fd|exe|cwd)["/%]'
+MAP_FILE = re.compile(r'"[^"\n]*%(?:[du]|" PRI[du](?:32|64)? ")/'
+                      r'(?:cmdline|maps|map_files|smaps|smaps_rollup|environ|numa_maps|pagemap'
+                      r'|mem|auxv|stat|ns|io|stack|syscall|root|fd|exe|cwd)["/%]'
                       r'|\b(?:maps_open|process_life_read)\s*\(')
 MAY_WAIT = {
     "producer/agents/heap/attach/mmheap_attach.c": "a process of its own for one attach",
@@ -116,7 +117,8 @@ ALLOWED = {
     "producer/sources/requester.c": ("getxattr readlink stat text_file_span",
                                      PROC + "; files that residency has open"),
     "producer/sources/residency/": (
-        None, "files that the config names; those that processes map by /proc/PID/map_files"),
+        None, "files that the config names, not in /proc (named_files.c); files that processes "
+              "map, if their file system is trusted (foreign/mounts.h)"),
     "producer/sources/heap/heap_host.c": ("mkdir unix_socket_listen", SOCKET),
     "producer/sources/heap/heap_clients.c": ("text_file_span", OWN_PROC),
     "producer/sources/heap/heap_library.c": ("access readlink",
@@ -203,7 +205,7 @@ class LookUps(unittest.TestCase):
     def test_what_is_looked_for_is_found(self):
         for text in ('x(t, "/%d/cmdline", pid)', '"%s/%d/map_files/%llx-%llx"', "maps_open(&maps)"):
             self.assertTrue(MAP_FILE.search(text), text)
-        for text in ('"/proc/%d/root%s"', '"%s/%d/fd"'):
+        for text in ('"/proc/%d/root%s"', '"%s/%d/fd"', '"/%" PRId32 "/root%s"'):
             self.assertTrue(MAP_FILE.search(text), text)
         self.assertFalse(MAP_FILE.search('"/%d/status" "/self/maps" "/%d/fdinfo"'))
         text = ('int r = open(path, 0); // open(x)\nx->stat(y); "chmod(z)"; class.open(); '

@@ -91,8 +91,8 @@ class Runs(unittest.TestCase):
         return lib.run(*self.argv(*args, **options), timeout_s=300)
 
     def run_with_goals_of_0(self, *options):
-        """Our time has no lower bound: the time of SELECT 1 is subtracted. With goals of 0, each
-        time misses. Returns the exit code and the output."""
+        """Our time can be as short as MS_LEAST, because the time of SELECT 1 is subtracted. With
+        goals of 0, each time misses. Returns the exit code and the output."""
         module, out = bench(), io.StringIO()
         argv = [str(a) for a in self.argv(10_000, *options)]
         with mock.patch.multiple(module, MEAN_MAX=0, RATIO_MAX=0), mock.patch("sys.argv", argv), \

@@ -103,10 +103,10 @@ class Resources(Limits):
                 else:
                     self.assertEqual(done.returncode, 0)
 
-    @lib.needs_root
+    @lib.needs_tracefs
     @lib.needs_program("prlimit")
     def test_a_soft_limit_of_descriptors(self):
-        """A recorder raises its own limit. A program that it starts has the limit of before."""
+        """A recorder raises its own limit. A program that it starts has the former limit."""
         few = ("prlimit", "--nofile=12:4096")
         done = lib.run(*few, lib.MMTRACE, "record", "-t", "500ms", "-o", self.dir / "trace",
                        "sched/sched_switch")

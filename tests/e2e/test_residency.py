@@ -334,6 +334,29 @@ class Residency(unittest.TestCase):
             if step:
                 self.assertEqual(reader.state_between(path, step[0], step[2]), step[1])
 
+    @lib.needs_namespaces
+    def test_files_in_other_mount_namespaces(self):
+        """A process in mounts of its own maps a program. The recorder watches the program if its
+        file system is mounted here, too: only then nobody else can have mounted it."""
+        shared, private = self.dir / "shared", self.dir / "private"
+        for folder in (shared, private):
+            folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "shared", shared], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", shared], check=True)
+        copy = 'cp /bin/sleep "$0/copy" && exec "$0/copy" 60'
+        pids = []
+        for folder, script in ((shared, copy), (private, f'mount -t tmpfs private "$0" && {copy}')):
+            process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, str(folder)])
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            states.wait_for_program(process.pid, "copy")
+            pids.append(process.pid)
+        child = self.start(" ".join(f"pids: {pid}" for pid in pids))
+        states.wait_for_turns(child.pid, 20)
+        paths = [f.one("path") for f in Reader(self.finish(child)).files.values()]
+        self.assertIn(f"{shared}/copy", paths)
+        self.assertNotIn(f"{private}/copy", paths)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -193,22 +193,55 @@ class Summons(Strangers):
 
 
 class Residency(Strangers):
-    def test_mapped_files_that_never_answer(self):
-        """No file is looked up in a process with mounts of its own; files of other processes
-        are looked up."""
-        strangers.fuse_device(self.dir)
-        thief = self.stranger("map", self.theirs)
-        honest = self.start("sleep", "60")
+    def record_residency(self, pids, paths=()):
+        """Records which of these files, and files of these processes, are in memory. Returns the
+        recorder's messages."""
+        watched = [f"pids: {pid}" for pid in pids] + [f'paths: "{path}"' for path in paths]
         config = (
             'buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" '
-            'page_residency_config '
-            f"{{ pids: {thief.pid} pids: {honest.pid} period_ms: 100 }} }} }}")
+            f"page_residency_config {{ {' '.join(watched)} period_ms: 100 }} }} }}")
         said = self.end(self.record(config))
-        self.assertIn(
-            f"process {thief.pid}: its files are left out: a user who is not root makes its mounts",
-            said)
         self.assertNotEqual(
             self.query("SELECT 1 FROM page_residency_file WHERE path LIKE '%/libc%'"), [])
+        return said
+
+    def test_lent_files_that_never_answer(self):
+        """A process without mounts of its own maps a file of another process's mounts."""
+        strangers.fuse_device(self.dir)
+        thief = self.stranger("lend", self.theirs, until=None)
+        borrower = int(self.hear(thief, "ready").split()[1])
+        honest = self.start("sleep", "60")
+        said = self.record_residency([borrower, honest.pid])
+        self.assertIn(f"process {borrower}: /tmp/file is left out", said)
+        self.assertEqual(
+            self.query("SELECT path FROM page_residency_file WHERE path GLOB '*/file'"), [])
+
+    def test_names_that_lead_into_their_mounts(self):
+        strangers.fuse_device(self.dir)
+        thief = self.stranger("map", self.theirs)
+        mine = self.dir / "mine"
+        mine.mkdir()
+        (mine / "honest").write_text("text")
+        names = [f"/proc/{thief.pid}/root/tmp/file", f"/proc/{thief.pid}/map_files", mine / "link",
+                 mine / "li*"]
+        (mine / "link").symlink_to(f"/proc/{thief.pid}/root/tmp")
+        said = self.record_residency([self.start("sleep", "60").pid], [mine, *names])
+        for name in names[:3]:
+            self.assertIn(f"{name}: the kernel makes the files there", said)
+        self.assertEqual(
+            self.query(f"SELECT path FROM page_residency_file WHERE path GLOB '{mine}*'"),
+            [(str(mine / "honest"),)])
+
+    def test_mapped_files_that_never_answer(self):
+        """No file is opened that is only in the process's own mounts; its other files, and
+        files of other processes, are opened."""
+        strangers.fuse_device(self.dir)
+        thief = self.stranger("map", self.theirs)
+        said = self.record_residency([thief.pid, self.start("sleep", "60").pid])
+        self.assertIn(f"process {thief.pid}: /tmp/file is left out", said)
+        paths = {path for path, in self.query("SELECT path FROM page_residency_file")}
+        self.assertIn(os.path.realpath(strangers.PROGRAM), paths)
+        self.assertNotIn("/tmp/file", paths)
 
 
 class Attaches(Strangers):

@@ -11,6 +11,9 @@
 //     stranger map FOLDER
 //         mounts like `deaf`, and maps a file of the FUSE file system through the overlay. From
 //         then on the file system does not answer anything.
+//     stranger lend FOLDER
+//         as `map`, but another process maps the file, which has the mounts that root made, and
+//         gets the file through a socket. Its pid follows "ready".
 //     stranger swap SOCKET
 //         waits to be woken as a dormant program. When a summons appears in its /tmp, the program
 //         mounts SOCKET, a socket of root's, over the name of the summons at once.
@@ -243,20 +246,94 @@ static void deaf(char **argv, int n)
     stay();
 }
 
-static void map(char **argv)
+// Mounts a file system and opens a file of it, which answers until is_all_deaf is set.
+static int open_mounted(const char *folder)
 {
     char path[512];
     enter_namespaces();
     deaf_prefix = "/";
     file_name = "file";
-    mount_deaf(argv[0], "/tmp");
+    mount_deaf(folder, "/tmp");
     snprintf(path, sizeof(path), "/tmp/%s", file_name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+    if (fd < 0)
+        cannot("open of a file of FUSE");
+    return fd;
+}
+
+// Closes the file: a close() of a deaf file would wait.
+static void map_file(int fd)
+{
+    if (mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED)
         cannot("map of a file of FUSE");
-    close(fd); // a later close() would ask the file system
+    close(fd);
+}
+
+static void map(char **argv)
+{
+    map_file(open_mounted(argv[0]));
     is_all_deaf = true;
     say("ready");
+    stay();
+}
+
+union fd_message {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static void fd_send(int socket_fd, int fd)
+{
+    char byte = 0;
+    union fd_message control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                                         .cmsg_level = SOL_SOCKET,
+                                         .cmsg_type = SCM_RIGHTS}};
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    if (sendmsg(socket_fd, &message, 0) < 0)
+        cannot("send the file");
+}
+
+static int fd_receive(int socket_fd)
+{
+    char byte;
+    int fd = -1;
+    union fd_message control;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    if (recvmsg(socket_fd, &message, 0) <= 0 || message.msg_controllen < sizeof(control))
+        cannot("receive the file");
+    memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+    return fd;
+}
+
+static void lend(char **argv)
+{
+    int ends[2];
+    char byte = 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        cannot("socketpair");
+    pid_t borrower = fork();
+    if (borrower == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        map_file(fd_receive(ends[1]));
+        (void)!write(ends[1], &byte, 1);
+        stay();
+    }
+    int fd = open_mounted(argv[0]);
+    fd_send(ends[0], fd);
+    if (read(ends[0], &byte, 1) != 1)
+        cannot("lend the file");
+    close(fd);
+    is_all_deaf = true;
+    say("ready %d", (int)borrower);
     stay();
 }
 
@@ -532,6 +609,8 @@ int main(int argc, char **argv)
         deaf(argv + 2, argc - 2);
     else if (argc == 3 && strcmp(argv[1], "map") == 0)
         map(argv + 2);
+    else if (argc == 3 && strcmp(argv[1], "lend") == 0)
+        lend(argv + 2);
     else if (argc == 3 && strcmp(argv[1], "swap") == 0)
         swap(argv + 2);
     else if (argc >= 6 && strcmp(argv[1], "client") == 0)

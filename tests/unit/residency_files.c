@@ -13,6 +13,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "common/str.h"
+#include "producer/foreign/process_file.h"
 #include "producer/ground/maps.h"
 #include "producer/sources/residency/file_set.h"
 #include "tests/unit/temp_folder.h"
@@ -168,7 +169,7 @@ static void deletion_and_replacement_are_noticed(void **state)
     file_set_free(set);
 }
 
-static void make_process(int pid, const char *argv0, const char *target, const char *maps)
+static void make_process(int pid, const char *argv0, const char *maps)
 {
     char name[64];
     snprintf(name, sizeof(name), "proc/%d", pid);
@@ -177,7 +178,14 @@ static void make_process(int pid, const char *argv0, const char *target, const c
     write_text(name, argv0, strlen(argv0) + 1);
     snprintf(name, sizeof(name), "proc/%d/maps", pid);
     write_text(name, maps, strlen(maps));
-    snprintf(name, sizeof(name), "proc/%d/root", pid);
+    snprintf(name, sizeof(name), "proc/%d/map_files", pid);
+    make_dir(name);
+}
+
+static void make_map_file(int pid, const char *range, const char *target)
+{
+    char name[96];
+    snprintf(name, sizeof(name), "proc/%d/map_files/%s", pid, range);
     CLEANUP(freep) char *link = path_of(name);
     assert_int_equal(symlink(target, link), 0);
 }
@@ -204,11 +212,13 @@ static void processes_lead_to_mapped_files(void **state)
              "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
              major(lib.st_dev), minor(lib.st_dev), lib.st_ino, lib_path, major(lib.st_dev),
              minor(lib.st_dev), lib.st_ino, lib_path, major(other.st_dev), minor(other.st_dev),
-             other.st_ino + 1000, other_path); // the name leads to another file now
-    make_process(10, "/usr/bin/server", "/", maps);
+             other.st_ino + 1000, other_path); // a mapping that has ended meanwhile
+    make_process(10, "/usr/bin/server", maps);
+    make_map_file(10, "400000-401000", lib_path);
     snprintf(maps, sizeof(maps), "00600000-00601000 r--s 00000000 %02x:%02x %lu    %.2000s\n",
              major(other.st_dev), minor(other.st_dev), other.st_ino, other_path);
-    make_process(11, "worker", "/", maps);
+    make_process(11, "worker", maps);
+    make_map_file(11, "600000-601000", other_path);
 
     char *patterns[] = {"serv*"};
     struct file_set_options options = {
@@ -233,8 +243,9 @@ static void processes_lead_to_mapped_files(void **state)
     file_set_free(set);
 }
 
-// Returns a line of this function that failed, or 0. For a process of its own.
-static int look_below_root_without_descriptors(const char *proc)
+// Runs in a process of its own, because it lowers the hard limit. Returns the number of the check
+// that failed, or 0.
+static int look_without_descriptors(const char *proc, const char *link)
 {
     const int32_t pids[] = {13};
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
@@ -243,37 +254,38 @@ static int look_below_root_without_descriptors(const char *proc)
     // The set leaves 256 descriptors to the rest of the program.
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, 256}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
-        return __LINE__;
+        return 1;
     if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
-        return __LINE__;
+        return 2;
     const struct residency_file *file = file_set_files(set)->items[0];
-    if (!str_eq(file->path, "/inner.so") || file_set_acquire(set, file, &fd) != 0)
-        return __LINE__;
+    if (file_set_acquire(set, file, &fd) != 0)
+        return 3;
     file_set_release(file, fd);
-    CLEANUP(freep) char *link = path_of("proc/13/root");
     if (unlink(link) < 0 || file_set_acquire(set, file, &fd) != -ENOENT)
-        return __LINE__;
+        return 4;
     file_set_free(set);
     return 0;
 }
 
-static void names_of_processes_count_from_their_roots(void **state)
+static void mappings_are_opened_for_each_look(void **state)
 {
     (void)state;
     make_dir("proc");
-    make_dir("r");
-    make_file("r/inner.so", 5000);
+    make_file("mapped.so", 5000);
     CLEANUP(freep)
-    char *inner = path_of("r/inner.so"), *below = path_of("r"), *proc = path_of("proc");
+    char *file = path_of("mapped.so"), *proc = path_of("proc"),
+         *link = path_of("proc/13/map_files/400000-401000");
     struct stat st;
-    assert_int_equal(stat(inner, &st), 0);
+    assert_int_equal(stat(file, &st), 0);
     char maps[200];
-    snprintf(maps, sizeof(maps), "00400000-00401000 r-xp 00000000 %02x:%02x %lu    /inner.so\n",
+    snprintf(maps, sizeof(maps), "00400000-00401000 r-xp 00000000 %02x:%02x %lu    /elsewhere\n",
              major(st.st_dev), minor(st.st_dev), st.st_ino);
-    make_process(13, "server", below, maps);
+    make_process(13, "server", maps);
+    make_map_file(13, "400000-401000", file);
+    process_files_end(); // the child starts a thread of its own
     pid_t child = fork();
     if (child == 0)
-        _exit(look_below_root_without_descriptors(proc));
+        _exit(look_without_descriptors(proc, link));
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -357,7 +369,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trees_globs_and_names_give_each_file_once, setup, teardown),
         cmocka_unit_test_setup_teardown(deletion_and_replacement_are_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_lead_to_mapped_files, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_of_processes_count_from_their_roots, setup, teardown),
+        cmocka_unit_test_setup_teardown(mappings_are_opened_for_each_look, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A scan walks over a list of work: each path (through glob, then fts for folders), then each
-// process (through its maps). Every iterator can pause, so a slice takes no longer than its
-// deadline plus one step. The slow single steps are one glob() and the reading of one folder.
+// A scan walks over a list of work: each path (named_files.h), then each process (through its
+// maps). Every iterator can pause, so a slice takes no longer than its deadline plus one step.
 //
 // A library that a hundred processes map must not be opened a hundred times per scan. Therefore the
 // device and inode of a maps line are first looked up in `mapped`, which remembers files in the set
@@ -13,8 +12,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fts.h>
-#include <glob.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 
@@ -22,21 +19,22 @@
 #include "common/folder.h"
 #include "common/map.h"
 #include "common/str.h"
-#include "producer/foreign/path.h"
-#include "producer/foreign/payer.h"
+#include "producer/foreign/mounts.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/requester.h"
+#include "producer/sources/residency/named_files.h"
 #include "producer/sources/residency/probe.h"
 
 // Descriptors reserved for the rest of the program.
 #define FDS_RESERVED 256
 #define PATH_ROOM    8192
 #define MAPPED_MAX   65536
+#define LATE_PAUSE   NSEC_PER_SEC
 
 VEC_DEFINE(pid_list, int32_t);
 
-enum scan_stage { SCAN_IDLE, SCAN_PATHS, SCAN_GLOB, SCAN_TREE, SCAN_PIDS, SCAN_MAPS };
+enum scan_stage { SCAN_IDLE, SCAN_PATHS, SCAN_NAMES, SCAN_PIDS, SCAN_MAPS };
 
 struct file_set {
     struct file_set_options options;
@@ -48,13 +46,14 @@ struct file_set {
     bool full_logged;
 
     enum scan_stage stage;
-    uint32_t scan;   // number of the present scan
-    size_t position; // in options.paths, then in `pids`
-    bool was_late;   // this scan could not read a process in time
-    glob_t glob;
-    size_t glob_position;
-    FTS *tree;
-    dev_t tree_device;
+    uint32_t scan;     // number of the present scan
+    size_t position;   // in options.paths, then in `pids`
+    bool was_late;     // this scan could not read a process in time
+    int32_t late_pid;  // the last process whose files could not be opened in time
+    nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
+    int32_t told_pid;  // the process whose files on mounts of strangers were logged
+    struct foreign_mounts mounts;
+    struct named_files names; // of the present path, in SCAN_NAMES
     struct pid_list pids;
     struct process_file maps_file;
     struct maps_reader maps; // of `maps_file`
@@ -86,6 +85,7 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     set->options = *options;
     set->n_open_max = raise_fd_limit();
     set->maps_file.fd = -1;
+    foreign_mounts_init(&set->mounts, options->proc);
     *ret = set;
     return 0;
 }
@@ -101,11 +101,8 @@ static void file_free(struct file_set *set, struct residency_file *file)
 
 static void scan_end(struct file_set *set)
 {
-    if (set->stage == SCAN_GLOB || set->stage == SCAN_TREE)
-        globfree(&set->glob);
-    if (set->tree)
-        fts_close(set->tree);
-    set->tree = NULL;
+    if (set->stage == SCAN_NAMES)
+        named_files_end(&set->names);
     process_file_close(&set->maps_file);
     set->stage = SCAN_IDLE;
 }
@@ -122,6 +119,7 @@ struct file_set *file_set_free(struct file_set *set)
     pid_list_done(&set->pids);
     map64_done(&set->by_inode);
     map64_done(&set->mapped);
+    foreign_mounts_done(&set->mounts);
     free(set);
     errno = saved;
     return NULL;
@@ -146,14 +144,18 @@ static struct residency_file *find(const struct file_set *set, uint64_t device, 
     return file && file->device == device && file->inode == inode ? file : NULL;
 }
 
-static void meet(struct file_set *set, struct residency_file *file, bool by_path)
+// `mapped` is NULL if a path led to the file.
+static void meet(struct file_set *set, struct residency_file *file,
+                 const struct file_mapping *mapped)
 {
     if (file->seen_by_scan != set->scan) {
         file->seen_by_scan = set->scan;
         file->by_path = file->by_process = false;
     }
-    file->by_path |= by_path;
-    file->by_process |= !by_path;
+    file->by_path |= !mapped;
+    file->by_process |= mapped != NULL;
+    if (mapped && file->mapped.pid)
+        file->mapped = *mapped;
 }
 
 static bool has_room(struct file_set *set)
@@ -169,14 +171,15 @@ static bool has_room(struct file_set *set)
     return false;
 }
 
-// Takes over `fd`. Returns 0 or -ENOMEM. *ret stays NULL if the file is not wanted.
-static int add_opened(struct file_set *set, const char *path, int32_t root_pid, int fd,
-                      const struct stat *st, bool by_path, struct residency_file **ret)
+// Takes over `fd`. `mapped` is NULL for a file that a path led to. Returns 0 or -ENOMEM. *ret stays
+// NULL if the file is not wanted.
+static int add_opened(struct file_set *set, const char *path, const struct file_mapping *mapped,
+                      int fd, const struct stat *st, struct residency_file **ret)
 {
     CLEANUP(close_fdp) int owned = fd;
     struct residency_file *file = find(set, st->st_dev, st->st_ino);
     if (file && !file->gone) {
-        meet(set, file, by_path);
+        meet(set, file, mapped);
         *ret = file;
         return 0;
     }
@@ -190,7 +193,7 @@ static int add_opened(struct file_set *set, const char *path, int32_t root_pid, 
         return -ENOMEM;
     file->fd = -1;
     file->path = strdup(path);
-    file->root_pid = root_pid;
+    file->mapped = mapped ? *mapped : (struct file_mapping){0};
     file->device = st->st_dev;
     file->inode = st->st_ino;
     uint64_t value = (uint64_t)(uintptr_t)file;
@@ -203,116 +206,76 @@ static int add_opened(struct file_set *set, const char *path, int32_t root_pid, 
         file->fd = steal_fd(&owned);
         set->n_open++;
     }
-    meet(set, file, by_path);
+    meet(set, file, mapped);
     residency_files_push(&set->files, file);
     *ret = file;
     return 0;
 }
 
-static int add_path(struct file_set *set, const char *path)
+static void name_complain(struct file_set *set, const char *path, int r)
 {
+    const char *why = r == -EINVAL    ? "neither a regular file nor a folder"
+                      : r == -ENOTSUP ? "the kernel makes the files there: they have no pages"
+                                      : strerror(-r);
+    scan_complain(set, "linux.page_residency: %s: %s%s", path, why,
+                  r == -EACCES ? " (run as root)" : "");
+}
+
+// Opens the file that `held` (O_PATH) holds.
+static int open_held(int held, int *ret_fd, struct stat *ret_stat)
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", held);
+    return residency_open(AT_FDCWD, link, ret_fd, ret_stat);
+}
+
+static int open_path(const char *path, int *ret_fd, struct stat *ret_stat)
+{
+    CLEANUP(close_fdp) int held = named_path_hold(path);
+    return held < 0 ? held : open_held(held, ret_fd, ret_stat);
+}
+
+// The walk has the stat of the file: most unwanted files are never opened.
+static int add_named(struct file_set *set)
+{
+    const struct named_files *walk = &set->names;
+    struct residency_file *file = find(set, walk->st.st_dev, walk->st.st_ino);
+    if (file && !file->gone) {
+        meet(set, file, NULL);
+        return 0;
+    }
+    if ((uint64_t)walk->st.st_size < set->options.min_size_bytes || !has_room(set))
+        return 0;
     int fd;
     struct stat st;
-    struct residency_file *file = NULL;
-    int r = residency_open(AT_FDCWD, path, &fd, &st);
+    CLEANUP(close_fdp) int held = named_files_hold(&set->names);
+    int r = held < 0 ? held : open_held(held, &fd, &st);
     if (r < 0) {
-        scan_complain(set, "linux.page_residency: %s: %s%s", path,
-                      r == -EINVAL ? "not a regular file" : strerror(-r),
-                      r == -EACCES ? " (run as root)" : "");
+        name_complain(set, walk->path, r);
         return 0;
     }
     if (!requester_may_read(set->options.requester, fd, &st)) {
         close_fd(fd);
         scan_complain(
             set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
-            path, (unsigned)set->options.requester->uid);
+            walk->path, (unsigned)set->options.requester->uid);
         return 0;
     }
-    return add_opened(set, path, 0, fd, &st, true, &file);
-}
-
-// Adds one entry of a folder tree. fts has the stat of the entry: most unwanted files are never
-// opened.
-static int add_tree_entry(struct file_set *set, const FTSENT *entry)
-{
-    if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
-        scan_complain(set, "linux.page_residency: %s: %s", entry->fts_path,
-                      strerror(entry->fts_errno));
-    if (entry->fts_info != FTS_F || !S_ISREG(entry->fts_statp->st_mode) ||
-        entry->fts_statp->st_dev != set->tree_device)
-        return 0;
-    struct residency_file *file = find(set, entry->fts_statp->st_dev, entry->fts_statp->st_ino);
-    if (file && !file->gone) {
-        meet(set, file, true);
-        return 0;
-    }
-    if ((uint64_t)entry->fts_statp->st_size < set->options.min_size_bytes || !has_room(set))
-        return 0;
-    return add_path(set, entry->fts_path);
-}
-
-static bool is_glob(const char *path)
-{
-    return strpbrk(path, "*?[") != NULL;
-}
-
-static void begin_path(struct file_set *set, char *path)
-{
-    set->glob = (glob_t){0};
-    set->glob_position = 0;
-    set->stage = SCAN_GLOB;
-    // Without a match glob() returns the pattern itself, which may be a file named "a[1]".
-    if (is_glob(path) && glob(path, GLOB_NOSORT | GLOB_NOCHECK, NULL, &set->glob) != 0)
-        scan_complain(set, "linux.page_residency: %s: cannot be expanded", path);
-}
-
-// Returns the next name of the present path: a match, or the path itself.
-static char *next_name(struct file_set *set)
-{
-    char *path = set->options.paths[set->position];
-    size_t i = set->glob_position++;
-    if (is_glob(path))
-        return i < set->glob.gl_pathc ? set->glob.gl_pathv[i] : NULL;
-    return i == 0 ? path : NULL;
-}
-
-static int begin_name(struct file_set *set, char *name)
-{
-    struct stat st;
-    if (stat(name, &st) < 0) {
-        scan_complain(set, "linux.page_residency: %s: %s", name, strerror(errno));
-        return 0;
-    }
-    if (!S_ISDIR(st.st_mode))
-        return add_path(set, name);
-    char *roots[] = {name, NULL};
-    set->tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV | FTS_COMFOLLOW, NULL);
-    if (!set->tree)
-        return errno == ENOMEM ? -ENOMEM : 0;
-    set->tree_device = st.st_dev;
-    set->stage = SCAN_TREE;
-    return 0;
-}
-
-static int step_tree(struct file_set *set)
-{
-    FTSENT *entry = fts_read(set->tree);
-    if (entry)
-        return add_tree_entry(set, entry);
-    fts_close(set->tree);
-    set->tree = NULL;
-    set->stage = SCAN_GLOB;
-    return 0;
+    return add_opened(set, walk->path, NULL, fd, &st, &file);
 }
 
 static int step_names(struct file_set *set)
 {
-    char *name = next_name(set);
-    if (name)
-        return begin_name(set, name);
-    globfree(&set->glob);
-    set->position++;
-    set->stage = SCAN_PATHS;
+    int r = named_files_next(&set->names);
+    if (r == NAMED_FILE)
+        return add_named(set);
+    if (r < 0)
+        name_complain(set, set->names.path, r);
+    if (r == NAMED_END) {
+        named_files_end(&set->names);
+        set->position++;
+        set->stage = SCAN_PATHS;
+    }
     return 0;
 }
 
@@ -343,44 +306,65 @@ static int list_pids(struct file_set *set)
 // In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
 
-// Opens a name that counts from the root of a process. If a user can have made the mounts of the
-// process, no file is opened: a file system of this user may never answer.
-static int open_below_root(const struct file_set *set, int32_t pid, const char *path, int *ret_fd,
-                           struct stat *st)
+static bool shares_mounts(const struct file_set *set, int32_t pid)
 {
-    int root CLEANUP(close_fdp) = foreign_root(set->options.proc, pid);
-    if (root < 0 || foreign_has_own_mounts(set->options.proc, pid)) // mounts made meanwhile
-        return root < 0 ? root : -EPERM;
-    return residency_open(root, path + strspn(path, "/"), ret_fd, st);
+    struct stat own, other;
+    struct process_file mounts CLEANUP(process_file_close) = {.fd = -1};
+    return process_file_open(&mounts, set->options.proc, pid, "ns/mnt", 0) == 0 &&
+           fstat(mounts.fd, &other) == 0 && stat("/proc/self/ns/mnt", &own) == 0 &&
+           own.st_ino == other.st_ino;
 }
 
-// Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
-// deleted or is in another mount namespace, but needs privileges. Otherwise opens its name below
-// the process's root.
-static int open_mapping(const struct file_set *set, int32_t pid, const struct mapping *mapping,
-                        const char *path, int *ret_fd, struct stat *st)
+// Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
+// to another file.
+static int open_by_name(const struct file_set *set, const struct file_mapping *mapped,
+                        const char *path, int *ret_fd, struct stat *ret_stat)
 {
-    char link[64];
-    struct process_file held CLEANUP(process_file_close) = {.fd = -1};
-    snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapping->start,
-             (unsigned long long)mapping->end);
-    int r = process_file_open(&held, set->options.proc, pid, link, O_PATH);
-    if (process_file_is_late(r))
-        return r;
-    if (foreign_has_own_mounts(set->options.proc, pid))
-        return -EPERM;
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", held.fd);
-    if (r == 0 && residency_open(AT_FDCWD, link, ret_fd, st) == 0)
-        return 0;
     CLEANUP(close_fdp) int fd = -1;
-    r = open_below_root(set, pid, path, &fd, st);
+    int r = open_path(path, &fd, ret_stat);
     if (r < 0)
         return r;
-    // Same file system and another inode: the name leads to another file now.
-    if (st->st_dev == makedev(mapping->major, mapping->minor) && st->st_ino != mapping->inode)
+    // The inodes of different devices cannot be compared (overlayfs).
+    if (ret_stat->st_dev == mapped->device ? ret_stat->st_ino != mapped->inode
+                                           : !shares_mounts(set, mapped->pid))
         return -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
+}
+
+// Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
+// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE. Otherwise opens the
+// file by its name.
+static int open_mapped(struct file_set *set, const struct file_mapping *mapped, const char *path,
+                       int *ret_fd, struct stat *ret_stat)
+{
+    char link[64];
+    struct process_file held CLEANUP(process_file_close) = {.fd = -1};
+    if (mapped->pid == set->late_pid && nsec_now(CLOCK_MONOTONIC) < set->late_until)
+        return -EAGAIN;
+    snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapped->start,
+             (unsigned long long)mapped->end);
+    int r = process_file_open(&held, set->options.proc, mapped->pid, link, O_PATH);
+    if (r == -EPERM || r == -EACCES)
+        return open_by_name(set, mapped, path, ret_fd, ret_stat);
+    if (r == 0)
+        r = foreign_mounts_judge(&set->mounts, mapped->pid, held.fd);
+    if (process_file_is_late(r)) {
+        set->late_pid = mapped->pid;
+        set->late_until = nsec_now(CLOCK_MONOTONIC) + LATE_PAUSE;
+    }
+    return r < 0 ? r : open_held(held.fd, ret_fd, ret_stat);
+}
+
+static void refusal_tell(struct file_set *set, int32_t pid, const char *path)
+{
+    if (set->told_pid != pid)
+        scan_complain(
+            set,
+            "linux.page_residency: process %d: %s is left out, and perhaps other files: a "
+            "user may have mounted the file system (it is not mounted here)",
+            pid, path);
+    set->told_pid = pid;
 }
 
 static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *mapping)
@@ -388,26 +372,34 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
     char path[PATH_ROOM];
     if (!mapping->inode || !mapping_get_path(mapping, path, sizeof(path)))
         return 0;
+    const struct file_mapping mapped = {
+        .pid = pid,
+        .start = mapping->start,
+        .end = mapping->end,
+        .device = makedev(mapping->major, mapping->minor),
+        .inode = mapping->inode,
+    };
     bool is_new;
-    uint64_t *known = map64_get_or_add(
-        &set->mapped, identity(makedev(mapping->major, mapping->minor), mapping->inode), 0,
-        &is_new);
+    uint64_t *known =
+        map64_get_or_add(&set->mapped, identity(mapped.device, mapped.inode), 0, &is_new);
     if (!known)
         return -ENOMEM;
     if (*known == (REFUSED | set->scan))
         return 0;
     if (*known && !(*known & REFUSED)) {
         struct residency_file *file = (struct residency_file *)(uintptr_t)*known;
-        meet(set, file, false);
+        meet(set, file, &mapped);
         return 0;
     }
     int fd;
     struct stat st;
     struct residency_file *file = NULL;
-    int r = open_mapping(set, pid, mapping, path, &fd, &st);
+    int r = open_mapped(set, &mapped, path, &fd, &st);
     set->was_late |= process_file_is_late(r);
+    if (r == -EXDEV)
+        refusal_tell(set, pid, path);
     if (r == 0)
-        r = add_opened(set, path, pid, fd, &st, false, &file);
+        r = add_opened(set, path, &mapped, fd, &st, &file);
     *known = file ? (uint64_t)(uintptr_t)file : REFUSED | set->scan;
     return r == -ENOMEM ? r : 0;
 }
@@ -418,11 +410,8 @@ static int step_pids(struct file_set *set)
         return 0;
     int32_t pid = set->pids.items[set->position];
     bool allowed = requester_may_trace(set->options.requester, set->options.proc, pid);
-    bool is_foreign = foreign_has_own_mounts(set->options.proc, pid);
-    int r = !allowed ? -EACCES
-            : is_foreign
-                ? -EXDEV
-                : process_file_open_maps(&set->maps_file, &set->maps, set->options.proc, pid);
+    int r = allowed ? process_file_open_maps(&set->maps_file, &set->maps, set->options.proc, pid)
+                    : -EACCES;
     if (r == 0) {
         set->stage = SCAN_MAPS;
         return 0;
@@ -434,11 +423,6 @@ static int step_pids(struct file_set *set)
             "linux.page_residency: process %d: its maps may not be read (run as root or its "
             "user)",
             pid);
-    else if (r == -EXDEV)
-        scan_complain(set,
-                      "linux.page_residency: process %d: its files are left out: a user who is not "
-                      "root makes its mounts",
-                      pid);
     else
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     set->position++;
@@ -475,16 +459,15 @@ static int step(struct file_set *set, bool *ret_done)
         return 0;
     case SCAN_PATHS:
         if (set->position < set->options.n_paths) {
-            begin_path(set, set->options.paths[set->position]);
+            named_files_begin(&set->names, set->options.paths[set->position]);
+            set->stage = SCAN_NAMES;
             return 0;
         }
         set->position = 0;
         set->stage = SCAN_PIDS;
         return list_pids(set);
-    case SCAN_GLOB:
+    case SCAN_NAMES:
         return step_names(set);
-    case SCAN_TREE:
-        return step_tree(set);
     case SCAN_PIDS:
         *ret_done = set->position == set->pids.n;
         return step_pids(set);
@@ -512,7 +495,7 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     return 0;
 }
 
-int file_set_acquire(const struct file_set *set, const struct residency_file *file, int *ret_fd)
+int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd)
 {
     if (file->fd >= 0) {
         *ret_fd = file->fd;
@@ -520,8 +503,8 @@ int file_set_acquire(const struct file_set *set, const struct residency_file *fi
     }
     struct stat st;
     CLEANUP(close_fdp) int fd = -1;
-    int r = file->root_pid ? open_below_root(set, file->root_pid, file->path, &fd, &st)
-                           : residency_open(AT_FDCWD, file->path, &fd, &st);
+    int r = file->mapped.pid ? open_mapped(set, &file->mapped, file->path, &fd, &st)
+                             : open_path(file->path, &fd, &st);
     if (r < 0)
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)

@@ -27,13 +27,20 @@
 // file_set_scan() stopped at its deadline: call it again.
 #define FILE_SET_E_AGAIN 1
 
+// A mapping of a file in a process.
+struct file_mapping {
+    int32_t pid;
+    uint64_t start, end;    // addresses
+    uint64_t device, inode; // as maps tells them: the device can differ from st_dev
+};
+
 struct residency_file {
-    uint32_t id;           // from 1, never reused
-    char *path;            // owned; the name under which the file was found
-    int32_t root_pid;      // `path` counts from the root of this process; 0: of this program
-    uint64_t device;       // st_dev
-    uint64_t inode;        // st_ino
-    int fd;                // owned; -1: opened for each look
+    uint32_t id;                // from 1, never reused
+    char *path;                 // owned; the name under which the file was found
+    struct file_mapping mapped; // the last mapping that led to the file; pid 0: a path did
+    uint64_t device;            // st_dev
+    uint64_t inode;             // st_ino
+    int fd;                     // owned; -1: opened for each look
     bool by_path;          // the last scan found the file by a path: its deletion ends the watch
     bool by_process;       // a process mapped it in the last scan
     bool gone;             // to be removed by the next sweep
@@ -72,8 +79,9 @@ int file_set_scan(struct file_set *set, nsec_t deadline);
 const struct residency_files *file_set_files(const struct file_set *set);
 
 // Gets a descriptor for one look; give it back with file_set_release(). Returns 0 or a negative
-// errno: -ENOENT or -ESTALE if the file was removed or replaced.
-int file_set_acquire(const struct file_set *set, const struct residency_file *file, int *ret_fd);
+// errno: -ENOENT or -ESTALE if the file was removed or replaced, or its mapping has ended; an error
+// of process_file_is_late() if the process that maps the file cannot be asked now.
+int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd);
 void file_set_release(const struct residency_file *file, int fd);
 
 // Calls `forget` for each file that is `gone`, then removes the file.

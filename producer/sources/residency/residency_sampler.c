@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/page_runs.h"
+#include "producer/foreign/process_file.h"
 #include "producer/sources/residency/file_set.h"
 #include "producer/sources/residency/look.h"
 #include "producer/sources/residency/probe.h"
@@ -286,6 +287,8 @@ static bool begin_look(struct sampler *sampler, struct residency_file *file, uin
         note_gone(sampler, file);
         return false;
     }
+    if (process_file_is_late(r)) // the state of the last look stays
+        return false;
     if (r == 0 && fstat(sampler->look_fd, &st) < 0) {
         r = -errno;
         file_set_release(file, sampler->look_fd);

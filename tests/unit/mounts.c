@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/foreign/mounts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "tests/unit/temp_folder.h"
+
+static void a_file_of_this_namespace_is_trusted(void **state)
+{
+    (void)state;
+    struct foreign_mounts mounts;
+    char folder[TEMP_FOLDER_MAX];
+    temp_folder_make(folder);
+    foreign_mounts_init(&mounts, "/proc");
+    CLEANUP(close_fdp) int fd = open(folder, O_PATH | O_CLOEXEC);
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), fd), 0);
+    assert_int_equal(foreign_mounts_judge(&mounts, 1, fd), 0);
+    CLEANUP(close_fdp) int memory = memfd_create("memory", MFD_CLOEXEC);
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), memory), 0);
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0); // files that no namespace has
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), ends[0]), -EXDEV);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), -1), -EXDEV);
+    foreign_mounts_done(&mounts);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+// A process in a mount namespace of its own.
+struct neighbour {
+    pid_t pid;
+    int to, from; // its end ends the process
+};
+
+// Returns false if this user cannot make namespaces.
+static bool neighbour_start(struct neighbour *ret, const char *folder)
+{
+    int to[2], from[2];
+    char c = 'y';
+    assert_int_equal(pipe2(to, O_CLOEXEC) + pipe2(from, O_CLOEXEC), 0);
+    *ret = (struct neighbour){.pid = fork(), .to = to[1], .from = from[0]};
+    if (ret->pid == 0) {
+        close(to[1]);
+        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+            c = 'n';
+        do {
+            if (c == 'm' && mount("own", folder, "tmpfs", 0, "") < 0)
+                c = 'n';
+            (void)!write(from[1], &c, 1);
+        } while (read(to[0], &c, 1) == 1);
+        _exit(0);
+    }
+    close(to[0]);
+    close(from[1]);
+    return read(ret->from, &c, 1) == 1 && c == 'y';
+}
+
+static void neighbour_end(struct neighbour *neighbour)
+{
+    close(neighbour->to);
+    close(neighbour->from);
+    assert_int_equal(waitpid(neighbour->pid, NULL, 0), neighbour->pid);
+}
+
+static int hold_there(const struct neighbour *neighbour, const char *path)
+{
+    char full[128];
+    snprintf(full, sizeof(full), "/proc/%d/root%s", (int)neighbour->pid, path);
+    return open(full, O_PATH | O_CLOEXEC);
+}
+
+static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **state)
+{
+    (void)state;
+    struct foreign_mounts mounts;
+    struct neighbour neighbour;
+    char folder[TEMP_FOLDER_MAX], c = 'm';
+    temp_folder_make(folder);
+    bool started = neighbour_start(&neighbour, folder);
+    if (started) {
+        foreign_mounts_init(&mounts, "/proc");
+        CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
+        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
+        // The list of the neighbour's mounts is known, and changes now.
+        assert_int_equal(write(neighbour.to, &c, 1) + read(neighbour.from, &c, 1), 2);
+        assert_int_equal(c, 'm');
+        CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
+        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, own), -EXDEV);
+        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
+        // Another process leads to the file: it was passed on.
+        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), own), -EXDEV);
+        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), shared), -EXDEV);
+        foreign_mounts_done(&mounts);
+    }
+    neighbour_end(&neighbour);
+    assert_int_equal(rmdir(folder), 0);
+    if (!started)
+        skip();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_this_namespace_is_trusted),
+        cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
+    };
+    return cmocka_run_group_tests_name("mounts", tests, NULL, NULL);
+}
