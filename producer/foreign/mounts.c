@@ -3,9 +3,15 @@
 // The kernel gives the number of a mount, and of a device, to another one only after the end of the
 // first. The held file keeps both alive. A list is therefore read, or known to be unchanged, after
 // the file is held: poll() of mountinfo tells of changes.
+//
+// A process does not hold up the reader of its mountinfo. But it can make its list as long as it
+// likes, and change the list all the time.
 #include "producer/foreign/mounts.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,18 +20,41 @@
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 
-#define LIST_BYTES_MAX ((size_t)4 << 20) // the rest of a longer list is not known
+// The rest of a longer list is not known.
+#define TRUSTED_BYTES_MAX ((size_t)4 << 20)
+#define OTHER_BYTES_MAX   ((size_t)128 << 10)
+#define OTHER_READS_MAX   4
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
 
 static void list_clear(struct mount_list *list)
 {
-    process_file_close(&list->file);
+    list->fd = close_fd(list->fd);
     map64_clear(&list->devices);
 }
 
 static bool is_unchanged(const struct mount_list *list)
 {
-    struct pollfd changes = {.fd = list->file.fd, .events = POLLPRI};
-    return list->file.fd >= 0 && poll(&changes, 1, 0) == 0;
+    struct pollfd changes = {.fd = list->fd, .events = POLLPRI};
+    return list->fd >= 0 && poll(&changes, 1, 0) == 0;
+}
+
+// Returns whether the line is of a FUSE file system of a user: after " - ", the type, the source
+// and the options of the file system.
+static bool is_of_user(struct span line)
+{
+    struct span word, type, source, options;
+    uint64_t uid;
+    while (span_take_word(&line, &word) && !span_eq(word, "-"))
+        continue;
+    if (!span_take_word(&line, &type) || !span_take_prefix(&type, "fuse") ||
+        !span_take_word(&line, &source) || !span_take_word(&line, &options))
+        return false;
+    while (span_size(options) > 0 && !span_take_prefix(&options, "user_id="))
+        options.pos++;
+    return span_take_u64(&options, &uid) && uid != 0 && uid != geteuid();
 }
 
 // Adds a line: number, number of the parent, MAJOR:MINOR, ...
@@ -43,37 +72,31 @@ static int line_add(struct mount_list *list, struct span line)
     return map64_set(&list->devices, id, major << 32 | minor);
 }
 
-static int text_read(struct process_file *file, struct strbuf *text)
+static int text_read(int fd, struct strbuf *text, size_t max)
 {
     char piece[16384];
     ssize_t n;
-    while ((n = process_file_read(file, piece, sizeof(piece))) > 0 && text->size < LIST_BYTES_MAX)
+    while (text->size < max && (n = read(fd, piece, sizeof(piece))) > 0)
         strbuf_add(text, piece, (size_t)n);
-    return n < 0 ? (int)n : text->failed ? -ENOMEM : 0;
+    return text->failed ? -ENOMEM : 0;
 }
 
 // Opens the file before each reading, so that changes during the reading are noticed.
-static int list_read(struct mount_list *list, const char *proc, int32_t pid)
+static int list_read(struct mount_list *list, const char *path, bool is_trusted)
 {
     list_clear(list);
     struct strbuf text CLEANUP(strbuf_done) = {0};
-    int r = process_file_open(&list->file, proc, pid, "mountinfo", 0);
-    if (r == 0)
-        r = text_read(&list->file, &text);
-    struct span rest = span_over(text.text, r == 0 ? text.size : 0);
+    list->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (list->fd < 0)
+        return -errno;
+    int r = text_read(list->fd, &text, is_trusted ? TRUSTED_BYTES_MAX : OTHER_BYTES_MAX);
+    struct span rest = span_whole_lines(span_over(text.text, r == 0 ? text.size : 0));
     for (struct span line; r == 0 && span_take_line(&rest, &line);)
-        r = line_add(list, line);
+        if (!is_trusted || !is_of_user(line))
+            r = line_add(list, line);
     if (r < 0)
         list_clear(list);
     return r;
-}
-
-static int list_renew(struct mount_list *list, const char *proc, int32_t pid, bool *ret_changed)
-{
-    if (list->file.pid == pid && is_unchanged(list))
-        return 0;
-    *ret_changed = true;
-    return list_read(list, proc, pid);
 }
 
 static int devices_add(struct foreign_mounts *mounts, const struct mount_list *list)
@@ -85,22 +108,42 @@ static int devices_add(struct foreign_mounts *mounts, const struct mount_list *l
     return r;
 }
 
-// A namespace of pids may have no process 1 that can be read: then its list stays empty.
+// Process 1 may be out of reach: then its list stays empty.
 static int trusted_renew(struct foreign_mounts *mounts)
 {
-    bool changed = false;
-    int r = list_renew(&mounts->own, "/proc", getpid(), &changed);
-    int of_first = list_renew(&mounts->first, mounts->proc, 1, &changed);
-    if (process_file_is_late(of_first))
-        return of_first;
-    if (r < 0 || !changed)
-        return r;
+    char path[256];
+    if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
+        return 0;
+    snprintf(path, sizeof(path), "%s/1/mountinfo", mounts->proc);
     map64_clear(&mounts->devices);
-    r = devices_add(mounts, &mounts->own);
-    return r < 0 ? r : devices_add(mounts, &mounts->first);
+    int r = list_read(&mounts->own, "/proc/self/mountinfo", true);
+    int of_first = list_read(&mounts->first, path, true);
+    r = r < 0 ? r : of_first == -ENOMEM ? of_first : devices_add(mounts, &mounts->own);
+    r = r < 0 ? r : devices_add(mounts, &mounts->first);
+    if (r < 0) {
+        list_clear(&mounts->own);
+        list_clear(&mounts->first);
+    }
+    return r;
 }
 
-static bool mount_number(int fd, uint64_t *ret)
+static int other_renew(struct foreign_mounts *mounts, int32_t pid)
+{
+    char path[256];
+    if (mounts->other_pid != pid) {
+        list_clear(&mounts->other);
+        mounts->other_pid = pid;
+        mounts->n_other_reads = 0;
+    }
+    if (is_unchanged(&mounts->other))
+        return 0;
+    if (mounts->n_other_reads++ >= OTHER_READS_MAX)
+        return -ENODEV;
+    snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->proc, (int)pid);
+    return list_read(&mounts->other, path, false);
+}
+
+bool foreign_mount_number(int fd, uint64_t *ret)
 {
     char text[512];
     struct span info = text_file_span(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
@@ -111,28 +154,36 @@ static bool mount_number(int fd, uint64_t *ret)
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
 {
     uint64_t number;
-    bool changed = false;
-    if (!mount_number(fd, &number))
+    if (!foreign_mount_number(fd, &number))
         return -EXDEV;
+    if (number == mounts->memory)
+        return 0;
     int r = trusted_renew(mounts);
-    if (r < 0 || number == mounts->memory || map64_find(&mounts->own.devices, number) ||
+    if (r < 0 || map64_find(&mounts->own.devices, number) ||
         map64_find(&mounts->first.devices, number))
         return r;
-    r = list_renew(&mounts->other, mounts->proc, pid, &changed);
-    if (r == 0 && !changed && !map64_find(&mounts->other.devices, number))
-        r = list_read(&mounts->other, mounts->proc, pid); // the process is in another namespace now
+    r = pid ? other_renew(mounts, pid) : -EXDEV;
     if (r < 0)
         return r;
     const uint64_t *device = map64_find(&mounts->other.devices, number);
-    return device && map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
+    if (!device)
+        return -ENODEV;
+    return map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
+}
+
+void foreign_mounts_begin(struct foreign_mounts *mounts)
+{
+    mounts->other_pid = 0;
 }
 
 void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
 {
-    const struct mount_list none = {.file = {.fd = -1}};
+    const struct mount_list none = {.fd = -1};
     *mounts = (struct foreign_mounts){.proc = proc, .own = none, .first = none, .other = none};
-    CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC);
-    if (memory < 0 || !mount_number(memory, &mounts->memory))
+    CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (memory < 0) // an older kernel
+        memory = memfd_create("", MFD_CLOEXEC);
+    if (memory < 0 || !foreign_mount_number(memory, &mounts->memory))
         mounts->memory = 0;
 }
 
@@ -140,7 +191,7 @@ void foreign_mounts_done(struct foreign_mounts *mounts)
 {
     struct mount_list *const lists[] = {&mounts->own, &mounts->first, &mounts->other};
     for (size_t i = 0; i < 3; i++) {
-        process_file_close(&lists[i]->file);
+        list_clear(lists[i]);
         map64_done(&lists[i]->devices);
     }
     map64_done(&mounts->devices);

@@ -8,33 +8,41 @@
 // descriptor of its path (O_PATH) holds the file, its mount and the number of the mount. Lists of
 // mounts name the file system of each mount. The file is trusted if this file system is mounted in
 // the namespace of this program, too, or in that of process 1: both have only mounts that root has
-// made or admitted. Shared memory without a name (memfd, SysV) is trusted, too.
+// made or admitted. FUSE file systems of users are admitted, but not trusted. Shared memory without
+// a name (memfd, SysV) is trusted.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/map.h"
-#include "producer/foreign/process_file.h"
 
-// The mounts of the mount namespace of one process.
+// The mounts of one mount namespace that its process can reach.
 struct mount_list {
-    struct process_file file; // its mountinfo; open as long as the list is valid
-    struct map64 devices;     // number of a mount -> device of its file system
+    int fd;               // owned; its mountinfo, open as long as the list is valid; -1: none
+    struct map64 devices; // number of a mount -> device of its file system
 };
 
 struct foreign_mounts {
     const char *proc;             // borrowed
     uint64_t memory;              // number of the kernel's own mount for shared memory; 0: unknown
     struct mount_list own, first; // of this process, of process 1
-    struct mount_list other;      // of the last process that led to a file of another namespace
-    struct map64 devices;         // devices of the first two lists -> 0
+    struct map64 devices;         // devices of these two lists -> 0
+    struct mount_list other;      // of process `other_pid`, which led to a file of neither list
+    int32_t other_pid;            // 0: none
+    unsigned n_other_reads;       // of the list of this process in this round
 };
 
 void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc);
 void foreign_mounts_done(struct foreign_mounts *mounts);
 
-// Judges the file that `fd` holds, to which process `pid` has led. Returns 0 if the file is
-// trusted, -EXDEV if not, or another negative errno, as process_file_open() does. Asks no file
-// system.
+// Gets the number of the mount of the file that `fd` holds. Returns false if it is not known.
+bool foreign_mount_number(int fd, uint64_t *ret);
+
+// Begins a round of judgements. In one round, the list of a process is read a few times at most.
+void foreign_mounts_begin(struct foreign_mounts *mounts);
+
+// Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
+// Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
+// the file: the file is not trusted then; or another negative errno. Asks no file system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);

@@ -14,7 +14,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/foreign/named_path.h"
 #include "producer/ground/proc_text.h"
 
 #define STATUS_MAX 4096
@@ -66,35 +68,39 @@ static bool mode_allows(const struct requester *requester, const struct stat *st
     return st->st_mode & (is_in(requester, st->st_gid) ? bit << 3 : bit);
 }
 
-static bool has_list(const char *path)
+static bool has_list(int fd)
 {
-    return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+    char self[64];
+    snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+    return getxattr(self, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-static bool allows(const struct requester *requester, const char *path, mode_t bit)
+static bool allows(const struct requester *requester, int fd, const struct stat *st, mode_t bit)
 {
-    struct stat st;
-    return stat(path, &st) == 0 && mode_allows(requester, &st, bit) &&
-           (st.st_uid == requester->uid || !has_list(path));
+    return mode_allows(requester, st, bit) && (st->st_uid == requester->uid || !has_list(fd));
 }
 
-bool requester_may_read(const struct requester *requester, int fd, const struct stat *st)
+static bool may_search(void *userdata, int fd, const struct stat *st)
+{
+    return allows(userdata, fd, st, 01);
+}
+
+bool requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
+                        const struct stat *st)
 {
     char self[64], path[PATH_MAX];
     if (!requester || !requester->is_limited)
         return true;
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     ssize_t n = readlink(self, path, sizeof(path) - 1);
-    if (n <= 0 || *path != '/' || !mode_allows(requester, st, 04) ||
-        (st->st_uid != requester->uid && has_list(self)))
+    if (n <= 0 || *path != '/' || !allows(requester, fd, st, 04))
         return false;
     path[n] = '\0';
-    for (char *slash = strrchr(path, '/'); slash; slash = strrchr(path, '/')) {
-        slash[slash == path] = '\0';
-        if (!allows(requester, path, 01))
-            return false;
-        if (slash == path)
-            return true;
-    }
-    return false;
+    struct stat found;
+    struct named_path how = {.mounts = mounts,
+                             .no_links = true,
+                             .may_enter = may_search,
+                             .userdata = (void *)(uintptr_t)requester};
+    CLEANUP(close_fdp) int held = named_path_hold(&how, path, &found);
+    return held >= 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
 }

@@ -12,6 +12,8 @@
 
 #define REQUESTER_GROUPS_MAX 64
 
+struct foreign_mounts;
+
 // All zero is root, which has no limits.
 struct requester {
     bool is_limited;
@@ -28,4 +30,5 @@ bool requester_may_trace(const struct requester *requester, const char *proc, in
 
 // Returns whether the user could open the file for reading by its present name. `st` is the stat of
 // `fd`. A file or folder with an access list counts as closed unless the user owns it.
-bool requester_may_read(const struct requester *requester, int fd, const struct stat *st);
+bool requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
+                        const struct stat *st);

@@ -2,11 +2,13 @@
 """linux.page_residency, end to end: the states of a file in a recording, read by protoc and put
 together by the rules of protos/trace/page_residency.proto, against mincore() during the recording.
 """
+import contextlib
 import ctypes
 import json
 import mmap
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -316,8 +318,8 @@ class Residency(unittest.TestCase):
         self.addCleanup(replacement.close)
         replacement.bring_in(0, 7)
         os.rename(replacement.path, self.watched.path)
-        time.sleep(0.4)
-        states.wait_for_turns(child.pid, 40)  # the recorder has looked for files twice
+        lib.wait_for(lambda: self.has_open(child.pid, replacement), "the recorder has the new file")
+        states.wait_for_turns(child.pid, 5)
         replacement.bring_in(0, 7)
         mapped.bring_in(10, 5)
         steps = {self.watched.path: self.hold(replacement), mapped.path: self.hold(mapped)}
@@ -344,18 +346,63 @@ class Residency(unittest.TestCase):
         subprocess.run(["mount", "-t", "tmpfs", "shared", shared], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", shared], check=True)
         copy = 'cp /bin/sleep "$0/copy" && exec "$0/copy" 60'
-        pids = []
-        for folder, script in ((shared, copy), (private, f'mount -t tmpfs private "$0" && {copy}')):
-            process = subprocess.Popen(["unshare", "--mount", "sh", "-c", script, str(folder)])
-            self.addCleanup(process.wait)
-            self.addCleanup(process.kill)
-            states.wait_for_program(process.pid, "copy")
-            pids.append(process.pid)
-        child = self.start(" ".join(f"pids: {pid}" for pid in pids))
-        states.wait_for_turns(child.pid, 20)
-        paths = [f.one("path") for f in Reader(self.finish(child)).files.values()]
+        pids = [self.process("copy", "unshare", "--mount", "sh", "-c", script, folder)
+                for folder, script in ((shared, copy),
+                                       (private, f'mount -t tmpfs private "$0" && {copy}'))]
+        paths = self.paths(pids)
         self.assertIn(f"{shared}/copy", paths)
         self.assertNotIn(f"{private}/copy", paths)
+
+    @staticmethod
+    def has_open(pid, file):
+        inode, folder = os.fstat(file.fd).st_ino, f"/proc/{pid}/fd"
+        for fd in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                if os.stat(f"{folder}/{fd}").st_ino == inode:
+                    return True
+        return False
+
+    def process(self, name, *argv):
+        """Starts a process and waits until it runs the program `name`. Returns its pid."""
+        process = subprocess.Popen([str(arg) for arg in argv])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        states.wait_for_program(process.pid, name)
+        return process.pid
+
+    def paths(self, pids):
+        """The paths of the files of these processes in a recording."""
+        child = self.start(" ".join(f"pids: {pid}" for pid in pids))
+        states.wait_for_turns(child.pid, 20)
+        return [f.one("path") for f in Reader(self.finish(child)).files.values()]
+
+    @lib.needs_namespaces
+    def test_a_refused_file_that_another_process_maps(self):
+        """A process cannot reach the mount of its program any more, and the program has another
+        name there. The recorder watches the same file of the other process."""
+        folder, program = self.dir / "bound", os.path.realpath("/bin/sleep")
+        folder.mkdir()
+        pid = self.process("sleep", "unshare", "--mount", "sh", "-c",
+                           f'mount --bind {os.path.dirname(program)} "$0" && exec "$0/sleep" 60',
+                           folder)
+        subprocess.run(["nsenter", "-t", str(pid), "-m", "umount", "-l", folder], check=True)
+        self.assertNotIn(program, self.paths([pid]))
+        self.assertIn(program, self.paths([pid, self.process("sleep", program, "60")]))
+
+    @lib.needs_namespaces
+    def test_files_below_another_root(self):
+        """A process in mounts of its own, which has changed its root, cannot reach the mount of
+        its program. The recorder finds the program by its name."""
+        root = self.dir / "root"
+        libraries = subprocess.run(["ldd", "/bin/sleep"], capture_output=True, text=True,
+                                   check=True).stdout
+        for path in ["/bin/sleep", *re.findall(r"/\S+", libraries)]:
+            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / path[1:])
+        for way in ([], ["unshare", "--mount"]):
+            with self.subTest(way):
+                pid = self.process("sleep", *way, "chroot", root, "/bin/sleep", "60")
+                self.assertIn(f"{root}/bin/sleep", self.paths([pid]))
 
 
 if __name__ == "__main__":

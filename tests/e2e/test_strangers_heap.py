@@ -295,7 +295,9 @@ class Attaches(Strangers):
     def test_many_programs_that_never_allocate(self):
         """Dormant programs of one user that were woken and do not ask leave room for other users'
         programs."""
-        for name, program in (("strange_sh", "/bin/sh"), ("honest_truth", TRUTH)):
+        # Other tests may run at the same time, and have other users.
+        strange_sh, honest_truth = f"strange_{UID}", f"honest_{UID}"
+        for name, program in ((strange_sh, "/bin/sh"), (honest_truth, TRUTH)):
             shutil.copy(program, self.dir / name)
         # Without its helper, which would be beside the library, the recorder cannot attach.
         library = self.dir / LIBRARY.name
@@ -303,7 +305,7 @@ class Attaches(Strangers):
         dormant = {**self.env, "LD_PRELOAD": str(library)}
         os.mkfifo(self.dir / "fifo", 0o644)
         strange = self.start(
-            self.dir / "strange_sh", "-c",
+            self.dir / strange_sh, "-c",
             f"for i in $(seq 80); do (read x < {self.dir}/fifo) & done; echo ready; wait",
             stdout=subprocess.PIPE, user=UID, group=UID, extra_groups=[], env=dormant,
             start_new_session=True)
@@ -311,8 +313,8 @@ class Attaches(Strangers):
         self.assertEqual(strange.stdout.readline(), "ready\n")
         wait_for(lambda: sum(states.proc_text(pid, "stat").rpartition(")")[2][1:2] == "S"
                              for pid in children(strange.pid)) == 80, "readers that wait")
-        (self.dir / "config").write_text(HEAP.replace("stranger", "strange_sh").replace(
-            "heap_truth", "honest_truth").replace("no_running: true", ""))
+        (self.dir / "config").write_text(HEAP.replace("stranger", strange_sh).replace(
+            "heap_truth", honest_truth).replace("no_running: true", ""))
         with open(self.dir / "log", "wb") as log:
             recorder = self.start(MMTRACE, "record", "--no-verdict", "-c", self.dir / "config",
                                   "-o", self.trace, stderr=log,
@@ -321,7 +323,7 @@ class Attaches(Strangers):
             return (self.dir / "log").read_text()
 
         wait_for(lambda: said().count("is profiled from its next allocation on") >= 16, said)
-        honest = self.start(self.dir / "honest_truth", "1", "2000000000", user=UID + 1,
+        honest = self.start(self.dir / honest_truth, "1", "2000000000", user=UID + 1,
                             group=UID + 1, extra_groups=[],
                             env={**dormant, "MMTRACE_HEAP_SOCKET": str(self.dir / "nobody")})
         wait_for(lambda: f"process {honest.pid}: woken" in said(), said)

@@ -4,9 +4,11 @@ releases its lock of execve (docs/threat-model.md).
 
 A reader of cmdline, maps or smaps of the process, or of stat of the child, waits for ever: ps does.
 """
+import contextlib
 import os
 import pathlib
 import subprocess
+import sys
 import unittest
 
 import lib
@@ -97,6 +99,37 @@ class MemoryMaps(unittest.TestCase):
                 strangers.figure(self, f"{source}: {n} samples, longest gap {gap_ms} ms")
                 self.assertGreater(int(n), DURATION_MS / PERIOD_MS / 4)
                 self.daemon.status()
+
+    def test_memory_of_a_process_that_has_ended(self):
+        """The recorder does not keep the memory of a process because it cannot read another."""
+        script = ("import mmap, os, time; fd = os.memfd_create('pinned');"
+                  "os.ftruncate(fd, 1 << 20);"
+                  "keep = mmap.mmap(fd, 1 << 20); os.close(fd); print('ready', flush=True);"
+                  "time.sleep(60)")
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as owner:
+            self.addCleanup(owner.kill)
+            owner.stdout.readline()
+            config = self.daemon.root / "config"
+            config.write_text(
+                "buffers { size_kb: 4096 } duration_ms: 30000 data_sources { config { "
+                'name: "linux.page_residency" page_residency_config { period_ms: 100 '
+                f"rescan_period_ms: 200 pids: {self.pid} pids: {owner.pid} }} }} }}")
+            recorder = subprocess.Popen([lib.MMTRACE, "record", "-q", "-c", config, "-o",
+                                         self.daemon.root / "trace"], env=self.daemon.env)
+            self.addCleanup(recorder.wait)
+            self.addCleanup(recorder.kill)
+            lib.wait_for(self.is_pinned, "the recorder has the memory open")
+            owner.kill()
+        lib.wait_for(lambda: not self.is_pinned(), "the recorder has closed the memory", 20)
+
+    def is_pinned(self):
+        return any("memfd:pinned" in target for target in self.daemon_files())
+
+    def daemon_files(self):
+        folder = f"/proc/{self.daemon.process.pid}/fd"
+        for fd in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                yield os.readlink(f"{folder}/{fd}")
 
     def test_names_of_others(self):
         """The stranger has the name that its status gives; others have their command lines."""

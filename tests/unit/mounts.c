@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "tests/unit/temp_folder.h"
+
+#define LIST_MAX ((size_t)128 << 10) // of a process
 
 static void a_file_of_this_namespace_is_trusted(void **state)
 {
@@ -26,7 +30,8 @@ static void a_file_of_this_namespace_is_trusted(void **state)
     assert_int_equal(foreign_mounts_judge(&mounts, getpid(), memory), 0);
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0); // files that no namespace has
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), ends[0]), -EXDEV);
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), ends[0]), -ENODEV);
+    assert_int_equal(foreign_mounts_judge(&mounts, 0, ends[0]), -EXDEV);
     close(ends[0]);
     close(ends[1]);
     assert_int_equal(foreign_mounts_judge(&mounts, getpid(), -1), -EXDEV);
@@ -96,8 +101,8 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
         assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, own), -EXDEV);
         assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
         // Another process leads to the file: it was passed on.
-        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), own), -EXDEV);
-        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), shared), -EXDEV);
+        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), own), -ENODEV);
+        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), shared), -ENODEV);
         foreign_mounts_done(&mounts);
     }
     neighbour_end(&neighbour);
@@ -106,11 +111,81 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
         skip();
 }
 
+// The list of a process is read to its limit, and a line at the limit counts as a whole or not at
+// all.
+static void a_cut_line_is_not_read(void **state)
+{
+    (void)state;
+    char folder[TEMP_FOLDER_MAX], line[64];
+    struct foreign_mounts mounts;
+    struct stat st;
+    uint64_t number;
+    temp_folder_make(folder);
+    CLEANUP(close_fdp) int held = open(folder, O_PATH | O_CLOEXEC);
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_true(foreign_mount_number(ends[0], &number));
+    assert_int_equal(fstat(held, &st), 0);
+    // The cut line "N 1 MAJOR:MINOR0 ..." names the device of the folder, without its last digit.
+    CLEANUP(freep) char *text = malloc(LIST_MAX + 200);
+    assert_non_null(text);
+    int n = snprintf(line, sizeof(line), "%u 1 %u:%u", (unsigned)number, major(st.st_dev),
+                     minor(st.st_dev));
+    memset(text, 'x', LIST_MAX);
+    text[LIST_MAX - (size_t)n - 1] = '\n';
+    snprintf(text + LIST_MAX - (size_t)n, (size_t)n + 80, "%s0 / / rw - none\n", line);
+    temp_file_write(folder, "7/mountinfo", text, strlen(text));
+    snprintf(text, LIST_MAX, "%s / / rw - none\n", line);
+    temp_file_write(folder, "8/mountinfo", text, strlen(text));
+    foreign_mounts_init(&mounts, folder);
+    assert_int_equal(foreign_mounts_judge(&mounts, 0, held), 0);
+    assert_int_equal(foreign_mounts_judge(&mounts, 7, ends[0]), -ENODEV);
+    assert_int_equal(foreign_mounts_judge(&mounts, 8, ends[0]), 0); // the same line as a whole
+    foreign_mounts_done(&mounts);
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(temp_folder_remove(folder), 0);
+}
+
+static void fuse_of_a_user_is_not_trusted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        int result;
+    } cases[] = {
+        {"fuse.sshfs user@host:/x rw,user_id=54321,group_id=1,allow_other", -EXDEV},
+        {"fuse none rw,user_id=54321", -EXDEV},
+        {"fuse.root /dev/x rw,user_id=0,group_id=0", 0},
+        {"ext4 /dev/x rw,user_id=54321", 0},
+    };
+    char folder[TEMP_FOLDER_MAX], line[200];
+    struct foreign_mounts mounts;
+    uint64_t number;
+    int ends[2];
+    temp_folder_make(folder);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_true(foreign_mount_number(ends[0], &number));
+    for (size_t i = 0; i < ELEMENTS(cases); i++) {
+        snprintf(line, sizeof(line), "%u 1 9:9 / /x rw shared:1 - %s\n", (unsigned)number,
+                 cases[i].type);
+        temp_file_write(folder, "1/mountinfo", line, strlen(line));
+        foreign_mounts_init(&mounts, folder);
+        assert_int_equal(foreign_mounts_judge(&mounts, 0, ends[0]), cases[i].result);
+        foreign_mounts_done(&mounts);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    assert_int_equal(temp_folder_remove(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_this_namespace_is_trusted),
         cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
+        cmocka_unit_test(a_cut_line_is_not_read),
+        cmocka_unit_test(fuse_of_a_user_is_not_trusted),
     };
     return cmocka_run_group_tests_name("mounts", tests, NULL, NULL);
 }

@@ -8,20 +8,24 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/foreign/mounts.h"
 #include "tests/unit/temp_folder.h"
 
 static char folder[TEMP_FOLDER_MAX];
+static struct foreign_mounts mounts;
 
 static int setup(void **state)
 {
     (void)state;
     temp_folder_make(folder);
+    foreign_mounts_init(&mounts, "/proc");
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
+    foreign_mounts_done(&mounts);
     return temp_folder_remove(folder);
 }
 
@@ -44,6 +48,15 @@ static const char *below(const char *name)
     return path;
 }
 
+// Returns the error of a look-up, or 0.
+static int hold(const char *path)
+{
+    struct stat st;
+    const struct named_path how = {.mounts = &mounts};
+    CLEANUP(close_fdp) int fd = named_path_hold(&how, path, &st);
+    return fd < 0 ? fd : 0;
+}
+
 // Returns the names that the walk finds below `folder`, sorted by insertion into a set of 26
 // letters: each file of these tests has a name of one letter. An error adds '!'.
 static const char *walk(const char *pattern)
@@ -52,15 +65,13 @@ static const char *walk(const char *pattern)
     static struct named_files found;
     bool has[27] = {0};
     int r;
-    named_files_begin(&found, pattern);
+    named_files_begin(&found, &mounts, pattern);
     while ((r = named_files_next(&found)) != NAMED_END) {
         const char *name = strrchr(found.path, '/');
         name = name ? name + 1 : found.path;
         if (r == NAMED_FILE) {
-            CLEANUP(close_fdp) int held = named_files_hold(&found);
             struct stat st;
-            assert_true(held >= 0);
-            assert_int_equal(fstat(held, &st), 0);
+            assert_int_equal(fstat(found.held, &st), 0);
             assert_int_equal(st.st_ino, found.st.st_ino);
             has[*name - 'a'] = true;
         }
@@ -119,8 +130,8 @@ static void named_links_are_followed_and_those_below_are_not(void **state)
     assert_string_equal(walk(below("relative/link/../other/b")), "b");
     assert_string_equal(walk(below("real")), "a");
     assert_string_equal(walk(below("loop")), "!");
-    assert_int_equal(named_path_hold(below("loop")), -ELOOP);
-    assert_int_equal(named_path_hold(below("real/a/")), -ENOTDIR);
+    assert_int_equal(hold(below("loop")), -ELOOP);
+    assert_int_equal(hold(below("real/a/")), -ENOTDIR);
 }
 
 static void nothing_in_proc_is_looked_up(void **state)
@@ -129,12 +140,12 @@ static void nothing_in_proc_is_looked_up(void **state)
     make("real/a");
     make_link("/proc/self/root", "root");
     make_link("/proc/self/map_files", "maps");
-    assert_int_equal(named_path_hold("/proc/self/maps"), -ENOTSUP);
-    assert_int_equal(named_path_hold(below("root")), -ENOTSUP);
+    assert_int_equal(hold("/proc/self/maps"), -ENOTSUP);
+    assert_int_equal(hold(below("root")), -ENOTSUP);
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/root%s/real/a", folder, folder);
-    assert_int_equal(named_path_hold(path), -ENOTSUP);
-    assert_int_equal(named_path_hold(below("maps")), -ENOTSUP);
+    assert_int_equal(hold(path), -ENOTSUP);
+    assert_int_equal(hold(below("maps")), -ENOTSUP);
     assert_string_equal(walk("/proc/self"), "!");
     assert_string_equal(walk(below("ma*/*")), "!");
 }
@@ -152,13 +163,79 @@ static void too_much_is_an_error(void **state)
     assert_string_equal(walk(below("deep")), "b!");
     memset(path, 'x', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
-    assert_int_equal(named_path_hold(path), -ENAMETOOLONG);
+    assert_int_equal(hold(path), -ENAMETOOLONG);
     assert_string_equal(walk(path), "!");
     for (size_t i = 0; i < sizeof(path) - 1; i += 2)
         path[i] = '/';
     assert_string_equal(walk(path), "!");
     snprintf(path, 400, "/%0300d/*", 0);
-    assert_int_equal(named_path_hold(path), -ENAMETOOLONG);
+    assert_int_equal(hold(path), -ENAMETOOLONG);
+}
+
+// A link of many components leads to a link of many components, and so on.
+static void a_look_up_is_limited(void **state)
+{
+    (void)state;
+    char target[4000], name[16];
+    make("a");
+    assert_int_equal(hold(below("../../../../../../../../tmp")), 0);
+    for (int i = 0; i < 30; i++) {
+        size_t size = 0;
+        for (int j = 0; j < 100; j++)
+            size += (size_t)snprintf(target + size, sizeof(target) - size, "./../%s/",
+                                     strrchr(folder, '/') + 1);
+        snprintf(target + size, sizeof(target) - size, i ? "l%d" : "a", i - 1);
+        snprintf(name, sizeof(name), "l%d", i);
+        make_link(target, name);
+    }
+    assert_int_equal(hold(below("l0")), 0);
+    assert_int_equal(hold(below("l1")), -ELOOP);
+    assert_int_equal(hold(below("l29")), -ELOOP);
+    memset(target, '/', sizeof(target) - 1);
+    for (size_t i = 1; i < sizeof(target) - 1; i += 2)
+        target[i] = '.';
+    target[sizeof(target) - 1] = '\0';
+    assert_int_equal(hold(target), 0); // "/./././."
+}
+
+static void links_of_others_in_shared_folders_are_not_followed(void **state)
+{
+    (void)state;
+    char path[PATH_MAX];
+    make("a");
+    make_link("a", "link");
+    snprintf(path, sizeof(path), "%s/link", folder);
+    if (lchown(path, 12345, 12345) < 0)
+        skip(); // not root
+    assert_int_equal(hold(path), 0);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_int_equal(hold(path), -EACCES);
+    assert_int_equal(lchown(path, geteuid(), 0), 0);
+    assert_int_equal(hold(path), 0);
+}
+
+static bool enters(void *userdata, int fd, const struct stat *st)
+{
+    struct stat other;
+    assert_int_equal(fstat(fd, &other), 0);
+    assert_int_equal(other.st_ino, st->st_ino);
+    return st->st_ino != *(ino_t *)userdata;
+}
+
+static void folders_may_be_refused(void **state)
+{
+    (void)state;
+    struct stat st;
+    make("real/a");
+    make_link("real", "link");
+    assert_int_equal(stat(below("real"), &st), 0);
+    struct named_path how = {.mounts = &mounts, .may_enter = enters, .userdata = &st.st_ino};
+    struct stat found;
+    assert_int_equal(named_path_hold(&how, below("real/a"), &found), -EACCES);
+    CLEANUP(close_fdp) int fd = named_path_hold(&how, below("real"), &found);
+    assert_true(fd >= 0);
+    how = (struct named_path){.mounts = &mounts, .no_links = true};
+    assert_int_equal(named_path_hold(&how, below("link/a"), &found), -ELOOP);
 }
 
 int main(void)
@@ -169,6 +246,10 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_in_proc_is_looked_up, setup, teardown),
         cmocka_unit_test_setup_teardown(too_much_is_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_look_up_is_limited, setup, teardown),
+        cmocka_unit_test_setup_teardown(links_of_others_in_shared_folders_are_not_followed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(folders_may_be_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("named_files", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 #include "common/str.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/maps.h"
+#include "producer/sources/requester.h"
 #include "producer/sources/residency/file_set.h"
 #include "tests/unit/temp_folder.h"
 
@@ -251,8 +252,8 @@ static int look_without_descriptors(const char *proc, const char *link)
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
     struct file_set *set;
     int fd;
-    // The set leaves 256 descriptors to the rest of the program.
-    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){256, 256}) < 0 ||
+    // The set leaves 384 descriptors to the rest of the program, and to its walk.
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){384, 384}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
         return 1;
     if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
@@ -286,6 +287,55 @@ static void mappings_are_opened_for_each_look(void **state)
     pid_t child = fork();
     if (child == 0)
         _exit(look_without_descriptors(proc, link));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static size_t n_open(const struct file_set *set)
+{
+    size_t n = 0;
+    vec_foreach(file_set_files(set), file)
+        n += (*file)->fd >= 0;
+    return n;
+}
+
+// As look_without_descriptors().
+static int share_descriptors(char *path)
+{
+    struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
+    struct file_set_options options = {
+        .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){384 + 8, 384 + 8}) < 0)
+        return 1;
+    struct file_set *sets[3];
+    for (size_t i = 0; i < 3; i++) {
+        options.requester = i == 0 ? &member : NULL;
+        sets[i] = scan(&options);
+        if (file_set_files(sets[i])->n != 12)
+            return 2;
+    }
+    if (n_open(sets[0]) != 2 || n_open(sets[1]) != 6 || n_open(sets[2]) != 0)
+        return 3;
+    file_set_free(sets[1]);
+    sets[1] = scan(&options);
+    return n_open(sets[1]) != 6 ? 4 : 0;
+}
+
+static void sets_share_the_descriptors(void **state)
+{
+    (void)state;
+    char name[16];
+    make_dir("many");
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof(name), "many/%d", i);
+        make_file(name, 5000);
+    }
+    CLEANUP(freep) char *path = path_of("many");
+    process_files_end();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(share_descriptors(path));
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -370,6 +420,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(deletion_and_replacement_are_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_lead_to_mapped_files, setup, teardown),
         cmocka_unit_test_setup_teardown(mappings_are_opened_for_each_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

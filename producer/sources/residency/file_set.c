@@ -26,8 +26,9 @@
 #include "producer/sources/residency/named_files.h"
 #include "producer/sources/residency/probe.h"
 
-// Descriptors reserved for the rest of the program.
+// Descriptors reserved for the rest of the program, and for a walk.
 #define FDS_RESERVED 256
+#define SHARE_MEMBER 4 // a user who is not root takes a part of the others
 #define PATH_ROOM    8192
 #define MAPPED_MAX   65536
 #define LATE_PAUSE   NSEC_PER_SEC
@@ -42,16 +43,17 @@ struct file_set {
     struct map64 by_inode; // hash of (st_dev, inode) -> address of the file
     struct map64 mapped;   // hash of a maps line's device and inode -> see REFUSED
     uint32_t last_id;
-    size_t n_open, n_open_max;
+    size_t n_open;                  // files that are open
+    size_t n_open_max, n_open_each; // of all sets, of this one
     bool full_logged;
 
     enum scan_stage stage;
     uint32_t scan;     // number of the present scan
     size_t position;   // in options.paths, then in `pids`
-    bool was_late;     // this scan could not read a process in time
+    struct map64 late; // processes that this scan could not read in time -> 0
     int32_t late_pid;  // the last process whose files could not be opened in time
     nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
-    int32_t told_pid;  // the process whose files on mounts of strangers were logged
+    int32_t told_pid;  // the last process whose untrusted files were logged
     struct foreign_mounts mounts;
     struct named_files names; // of the present path, in SCAN_NAMES
     struct pid_list pids;
@@ -64,6 +66,9 @@ static uint64_t identity(uint64_t device, uint64_t inode)
     return hash_u64(inode ^ hash_u64(device));
 }
 
+// Open files of all sets.
+static size_t n_open_all;
+
 static size_t raise_fd_limit(void)
 {
     struct rlimit limit;
@@ -74,7 +79,8 @@ static size_t raise_fd_limit(void)
         if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
             limit = raised;
     }
-    return limit.rlim_cur > FDS_RESERVED ? limit.rlim_cur - FDS_RESERVED : 0;
+    const rlim_t reserved = FDS_RESERVED + NAMED_DEPTH_MAX;
+    return limit.rlim_cur > reserved ? limit.rlim_cur - reserved : 0;
 }
 
 int file_set_new(const struct file_set_options *options, struct file_set **ret, struct err *err)
@@ -84,6 +90,9 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
         return err_errno(err, -ENOMEM, "page residency");
     set->options = *options;
     set->n_open_max = raise_fd_limit();
+    set->n_open_each = set->n_open_max;
+    if (options->requester && options->requester->is_limited)
+        set->n_open_each /= SHARE_MEMBER;
     set->maps_file.fd = -1;
     foreign_mounts_init(&set->mounts, options->proc);
     *ret = set;
@@ -92,8 +101,10 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
 
 static void file_free(struct file_set *set, struct residency_file *file)
 {
-    if (file->fd >= 0)
+    if (file->fd >= 0) {
         set->n_open--;
+        n_open_all--;
+    }
     file->fd = close_fd(file->fd);
     free(file->path);
     free(file);
@@ -119,6 +130,7 @@ struct file_set *file_set_free(struct file_set *set)
     pid_list_done(&set->pids);
     map64_done(&set->by_inode);
     map64_done(&set->mapped);
+    map64_done(&set->late);
     foreign_mounts_done(&set->mounts);
     free(set);
     errno = saved;
@@ -151,10 +163,11 @@ static void meet(struct file_set *set, struct residency_file *file,
     if (file->seen_by_scan != set->scan) {
         file->seen_by_scan = set->scan;
         file->by_path = file->by_process = false;
+        file->mapped.pid = 0;
     }
     file->by_path |= !mapped;
     file->by_process |= mapped != NULL;
-    if (mapped && file->mapped.pid)
+    if (mapped)
         file->mapped = *mapped;
 }
 
@@ -202,9 +215,10 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
         return -ENOMEM;
     }
     file->id = ++set->last_id;
-    if (set->n_open < set->n_open_max) {
+    if (set->n_open < set->n_open_each && n_open_all < set->n_open_max) {
         file->fd = steal_fd(&owned);
         set->n_open++;
+        n_open_all++;
     }
     meet(set, file, mapped);
     residency_files_push(&set->files, file);
@@ -216,7 +230,9 @@ static void name_complain(struct file_set *set, const char *path, int r)
 {
     const char *why = r == -EINVAL    ? "neither a regular file nor a folder"
                       : r == -ENOTSUP ? "the kernel makes the files there: they have no pages"
-                                      : strerror(-r);
+                      : r == -EXDEV
+                          ? "a user has mounted the file system there: it may never answer"
+                          : strerror(-r);
     scan_complain(set, "linux.page_residency: %s: %s%s", path, why,
                   r == -EACCES ? " (run as root)" : "");
 }
@@ -229,9 +245,10 @@ static int open_held(int held, int *ret_fd, struct stat *ret_stat)
     return residency_open(AT_FDCWD, link, ret_fd, ret_stat);
 }
 
-static int open_path(const char *path, int *ret_fd, struct stat *ret_stat)
+static int open_path(struct file_set *set, const char *path, int *ret_fd, struct stat *ret_stat)
 {
-    CLEANUP(close_fdp) int held = named_path_hold(path);
+    const struct named_path how = {.mounts = &set->mounts};
+    CLEANUP(close_fdp) int held = named_path_hold(&how, path, ret_stat);
     return held < 0 ? held : open_held(held, ret_fd, ret_stat);
 }
 
@@ -248,13 +265,12 @@ static int add_named(struct file_set *set)
         return 0;
     int fd;
     struct stat st;
-    CLEANUP(close_fdp) int held = named_files_hold(&set->names);
-    int r = held < 0 ? held : open_held(held, &fd, &st);
+    int r = open_held(walk->held, &fd, &st);
     if (r < 0) {
         name_complain(set, walk->path, r);
         return 0;
     }
-    if (!requester_may_read(set->options.requester, fd, &st)) {
+    if (!requester_may_read(set->options.requester, &set->mounts, fd, &st)) {
         close_fd(fd);
         scan_complain(
             set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
@@ -296,8 +312,9 @@ static int list_pids(struct file_set *set)
     for (int32_t pid; r == 0 && (pid = process_next(dir));) {
         int called = process_is_called(set->options.proc, pid, set->options.cmdlines,
                                        set->options.n_cmdlines);
-        set->was_late |= process_file_is_late(called);
-        if (called > 0)
+        if (process_file_is_late(called))
+            r = map64_set(&set->late, (uint64_t)pid, 0);
+        else if (called > 0)
             r = pid_list_push(&set->pids, pid);
     }
     return r;
@@ -316,15 +333,14 @@ static bool shares_mounts(const struct file_set *set, int32_t pid)
 }
 
 // Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
-// to another file.
-static int open_by_name(const struct file_set *set, const struct file_mapping *mapped,
-                        const char *path, int *ret_fd, struct stat *ret_stat)
+// to another file. The inodes of different devices cannot be compared (overlayfs).
+static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
+                        int *ret_fd, struct stat *ret_stat)
 {
     CLEANUP(close_fdp) int fd = -1;
-    int r = open_path(path, &fd, ret_stat);
+    int r = open_path(set, path, &fd, ret_stat);
     if (r < 0)
         return r;
-    // The inodes of different devices cannot be compared (overlayfs).
     if (ret_stat->st_dev == mapped->device ? ret_stat->st_ino != mapped->inode
                                            : !shares_mounts(set, mapped->pid))
         return -ESTALE;
@@ -332,11 +348,10 @@ static int open_by_name(const struct file_set *set, const struct file_mapping *m
     return 0;
 }
 
-// Opens a mapped file. Its address range (map_files) leads to the right file even if the file was
-// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE. Otherwise opens the
-// file by its name.
-static int open_mapped(struct file_set *set, const struct file_mapping *mapped, const char *path,
-                       int *ret_fd, struct stat *ret_stat)
+// Opens a file by its address range (map_files). This leads to the right file even if the file was
+// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE.
+static int open_by_range(struct file_set *set, const struct file_mapping *mapped, int *ret_fd,
+                         struct stat *ret_stat)
 {
     char link[64];
     struct process_file held CLEANUP(process_file_close) = {.fd = -1};
@@ -345,26 +360,74 @@ static int open_mapped(struct file_set *set, const struct file_mapping *mapped, 
     snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapped->start,
              (unsigned long long)mapped->end);
     int r = process_file_open(&held, set->options.proc, mapped->pid, link, O_PATH);
-    if (r == -EPERM || r == -EACCES)
-        return open_by_name(set, mapped, path, ret_fd, ret_stat);
-    if (r == 0)
-        r = foreign_mounts_judge(&set->mounts, mapped->pid, held.fd);
     if (process_file_is_late(r)) {
         set->late_pid = mapped->pid;
         set->late_until = nsec_now(CLOCK_MONOTONIC) + LATE_PAUSE;
     }
+    if (r == 0)
+        r = foreign_mounts_judge(&set->mounts, mapped->pid, held.fd);
     return r < 0 ? r : open_held(held.fd, ret_fd, ret_stat);
 }
 
-static void refusal_tell(struct file_set *set, int32_t pid, const char *path)
+// Opens a mapped file. Its name serves where its address range does not: without the capability;
+// and for a process with another root, which cannot reach the mount (-ENODEV).
+static int open_mapped(struct file_set *set, const struct file_mapping *mapped, const char *path,
+                       int *ret_fd, struct stat *ret_stat)
 {
-    if (set->told_pid != pid)
-        scan_complain(
-            set,
-            "linux.page_residency: process %d: %s is left out, and perhaps other files: a "
-            "user may have mounted the file system (it is not mounted here)",
-            pid, path);
+    int r = open_by_range(set, mapped, ret_fd, ret_stat);
+    if (r != -EPERM && r != -EACCES && r != -ENODEV)
+        return r;
+    int by_name = open_by_name(set, mapped, path, ret_fd, ret_stat);
+    return by_name == 0 || r != -ENODEV ? by_name : r;
+}
+
+// Files of the kernel without a place in a file system, "/[aio] (deleted)", are not told of.
+static void refusal_tell(struct file_set *set, int32_t pid, const char *path, int why)
+{
+    if ((why != -EXDEV && why != -ENODEV) || set->told_pid == pid ||
+        (why == -ENODEV && str_ends_with(path, " (deleted)")))
+        return;
+    scan_complain(set,
+                  "linux.page_residency: process %d: %s is left out, and perhaps other files: its "
+                  "file system is not mounted here, so a user may have mounted it",
+                  pid, path);
     set->told_pid = pid;
+}
+
+// Remembers a refusal for this scan. Whether the file can be opened may depend on the process.
+static void refuse(struct file_set *set, uint64_t key)
+{
+    if (set->mapped.n < MAPPED_MAX)
+        map64_set(&set->mapped, key, REFUSED | set->scan); // without memory: asked again
+}
+
+static bool is_refused(const struct file_set *set, uint64_t key)
+{
+    const uint64_t *known = map64_find(&set->mapped, key);
+    return known && *known == (REFUSED | set->scan);
+}
+
+static int add_unknown(struct file_set *set, const struct file_mapping *mapped, const char *path,
+                       uint64_t key)
+{
+    int fd;
+    struct stat st;
+    struct residency_file *file = NULL;
+    uint64_t key_here = hash_u64(key ^ hash_u64((uint64_t)mapped->pid));
+    if (is_refused(set, key) || is_refused(set, key_here))
+        return 0;
+    int r = open_mapped(set, mapped, path, &fd, &st);
+    if (process_file_is_late(r))
+        r = map64_set(&set->late, (uint64_t)mapped->pid, 0);
+    else if (r < 0)
+        refusal_tell(set, mapped->pid, path, r);
+    else
+        r = add_opened(set, path, mapped, fd, &st, &file);
+    if (file && set->mapped.n < 2 * MAPPED_MAX)
+        return map64_set(&set->mapped, key, (uint64_t)(uintptr_t)file);
+    if (!file)
+        refuse(set, r == 0 ? key : key_here);
+    return r == -ENOMEM ? r : 0;
 }
 
 static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *mapping)
@@ -379,29 +442,12 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
         .device = makedev(mapping->major, mapping->minor),
         .inode = mapping->inode,
     };
-    bool is_new;
-    uint64_t *known =
-        map64_get_or_add(&set->mapped, identity(mapped.device, mapped.inode), 0, &is_new);
-    if (!known)
-        return -ENOMEM;
-    if (*known == (REFUSED | set->scan))
-        return 0;
-    if (*known && !(*known & REFUSED)) {
-        struct residency_file *file = (struct residency_file *)(uintptr_t)*known;
-        meet(set, file, &mapped);
-        return 0;
-    }
-    int fd;
-    struct stat st;
-    struct residency_file *file = NULL;
-    int r = open_mapped(set, &mapped, path, &fd, &st);
-    set->was_late |= process_file_is_late(r);
-    if (r == -EXDEV)
-        refusal_tell(set, pid, path);
-    if (r == 0)
-        r = add_opened(set, path, &mapped, fd, &st, &file);
-    *known = file ? (uint64_t)(uintptr_t)file : REFUSED | set->scan;
-    return r == -ENOMEM ? r : 0;
+    uint64_t key = identity(mapped.device, mapped.inode);
+    const uint64_t *known = map64_find(&set->mapped, key);
+    if (!known || *known & REFUSED)
+        return add_unknown(set, &mapped, path, key);
+    meet(set, (struct residency_file *)(uintptr_t)*known, &mapped);
+    return 0;
 }
 
 static int step_pids(struct file_set *set)
@@ -416,7 +462,8 @@ static int step_pids(struct file_set *set)
         set->stage = SCAN_MAPS;
         return 0;
     }
-    set->was_late |= process_file_is_late(r);
+    if (process_file_is_late(r) && map64_set(&set->late, (uint64_t)pid, 0) < 0)
+        return -ENOMEM;
     if (r == -EACCES || r == -EPERM)
         scan_complain(
             set,
@@ -436,7 +483,8 @@ static int step_maps(struct file_set *set)
     int r = maps_next(&set->maps, &mapping);
     if (r > 0)
         return add_mapping(set, pid, &mapping);
-    set->was_late |= process_file_is_late(r);
+    if (process_file_is_late(r) && map64_set(&set->late, (uint64_t)pid, 0) < 0)
+        return -ENOMEM;
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     process_file_close(&set->maps_file);
@@ -452,14 +500,16 @@ static int step(struct file_set *set, bool *ret_done)
     case SCAN_IDLE:
         set->scan++;
         set->position = 0;
-        set->was_late = false;
+        map64_clear(&set->late);
+        foreign_mounts_begin(&set->mounts);
+        set->told_pid = 0;
         if (set->mapped.n > MAPPED_MAX) // the map also has old refusals
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
         return 0;
     case SCAN_PATHS:
         if (set->position < set->options.n_paths) {
-            named_files_begin(&set->names, set->options.paths[set->position]);
+            named_files_begin(&set->names, &set->mounts, set->options.paths[set->position]);
             set->stage = SCAN_NAMES;
             return 0;
         }
@@ -477,6 +527,15 @@ static int step(struct file_set *set, bool *ret_done)
     return 0;
 }
 
+// A file that the scan has not met stays while its process cannot be read. A deleted file does not:
+// its descriptor would keep its memory.
+static bool may_stay(const struct file_set *set, const struct residency_file *file)
+{
+    struct stat st;
+    return file->by_process && map64_find(&set->late, (uint64_t)file->mapped.pid) &&
+           !(file->fd >= 0 && fstat(file->fd, &st) == 0 && st.st_nlink == 0);
+}
+
 int file_set_scan(struct file_set *set, nsec_t deadline)
 {
     for (bool done = false; !done;) {
@@ -490,7 +549,7 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     }
     scan_end(set);
     vec_foreach(&set->files, file)
-        if ((*file)->seen_by_scan != set->scan && !(set->was_late && (*file)->by_process))
+        if ((*file)->seen_by_scan != set->scan && !may_stay(set, *file))
             (*file)->gone = true;
     return 0;
 }
@@ -504,7 +563,7 @@ int file_set_acquire(struct file_set *set, const struct residency_file *file, in
     struct stat st;
     CLEANUP(close_fdp) int fd = -1;
     int r = file->mapped.pid ? open_mapped(set, &file->mapped, file->path, &fd, &st)
-                             : open_path(file->path, &fd, &st);
+                             : open_path(set, file->path, &fd, &st);
     if (r < 0)
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)

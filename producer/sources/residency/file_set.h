@@ -37,7 +37,7 @@ struct file_mapping {
 struct residency_file {
     uint32_t id;                // from 1, never reused
     char *path;                 // owned; the name under which the file was found
-    struct file_mapping mapped; // the last mapping that led to the file; pid 0: a path did
+    struct file_mapping mapped; // the last mapping that led to the file; pid 0: none
     uint64_t device;            // st_dev
     uint64_t inode;             // st_ino
     int fd;                     // owned; -1: opened for each look

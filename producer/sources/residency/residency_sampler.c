@@ -489,8 +489,8 @@ static int page_residency_start(struct source *source, struct err *err)
     continue_scan(sampler, nsec_now(CLOCK_MONOTONIC) + START_SCAN_MAX);
     if (!sampler->in_scan && !file_set_files(sampler->files)->n)
         log_warning(sampler->env.log,
-                    "linux.page_residency: no file found yet; the search is repeated every %lld s",
-                    (long long)(sampler->rescan_period / NSEC_PER_SEC));
+                    "linux.page_residency: no file found yet; the search is repeated every %.3g s",
+                    (double)sampler->rescan_period / NSEC_PER_SEC);
     return 0;
 }
 

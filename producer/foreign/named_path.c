@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "producer/foreign/named_path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/elements.h"
+#include "common/str.h"
+#include "producer/foreign/mounts.h"
+
+// File systems whose files the kernel makes. They have no pages. A look-up in /proc may wait for
+// locks of a process (map_files), or lead into its mounts; open() of a file of tracefs may take
+// events away from others.
+static bool is_of_kernel(int fd)
+{
+    static const unsigned long magics[] = {
+        BINFMTFS_MAGIC,   BPF_FS_MAGIC,       CGROUP2_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
+        DEBUGFS_MAGIC,    DEVPTS_SUPER_MAGIC, PROC_SUPER_MAGIC,    PSTOREFS_MAGIC,
+        SECURITYFS_MAGIC, SYSFS_MAGIC,        TRACEFS_MAGIC,
+    };
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return false;
+    for (size_t i = 0; i < ELEMENTS(magics); i++)
+        if ((unsigned long)fs.f_type == magics[i])
+            return true;
+    return false;
+}
+
+struct steps {
+    const struct named_path *how;
+    int at;         // owned
+    struct stat st; // of `at`
+    char path[NAMED_PATH_ROOM];
+    size_t pos; // of the rest of the path
+    unsigned n_components;
+};
+
+// Asks the file system of the file that `fd` holds only if it is trusted.
+static int examine(const struct named_path *how, int fd, struct stat *ret)
+{
+    int r = foreign_mounts_judge(how->mounts, 0, fd);
+    if (r < 0)
+        return r;
+    return fstat(fd, ret) < 0 ? -errno : 0;
+}
+
+// Takes over `fd`, which holds the file that the path leads to so far.
+static int steps_reach(struct steps *steps, int fd, const struct stat *st)
+{
+    bool is_elsewhere = steps->at < 0 || steps->st.st_dev != st->st_dev;
+    close_fd(steps->at);
+    steps->at = fd;
+    steps->st = *st;
+    return is_elsewhere && is_of_kernel(fd) ? -ENOTSUP : 0;
+}
+
+static int steps_begin(struct steps *steps, const char *path)
+{
+    struct stat st;
+    size_t size = strlen(path);
+    if (size >= sizeof(steps->path))
+        return -ENAMETOOLONG;
+    memcpy(steps->path, path, size + 1);
+    steps->pos = 0;
+    CLEANUP(close_fdp) int fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int r = fd < 0 ? -errno : examine(steps->how, fd, &st);
+    return r < 0 ? r : steps_reach(steps, steal_fd(&fd), &st);
+}
+
+static bool may_follow(const struct steps *steps, const struct stat *link)
+{
+    const mode_t shared = S_ISVTX | S_IWOTH;
+    return (steps->st.st_mode & shared) != shared || link->st_uid == steps->st.st_uid ||
+           link->st_uid == geteuid();
+}
+
+// Puts the target of a link in the place of its name.
+static int link_follow(struct steps *steps, int link, const struct stat *st)
+{
+    char path[NAMED_PATH_ROOM];
+    if (steps->how->no_links || !may_follow(steps, st))
+        return steps->how->no_links ? -ELOOP : -EACCES;
+    ssize_t size = readlinkat(link, "", path, sizeof(path) - 1);
+    if (size < 0)
+        return -errno;
+    const char *rest = steps->path + steps->pos;
+    size_t n_rest = strlen(rest);
+    if ((size_t)size + n_rest >= sizeof(path))
+        return -ENAMETOOLONG;
+    memcpy(path + size, rest, n_rest + 1);
+    if (path[0] == '/')
+        return steps_begin(steps, path);
+    memcpy(steps->path, path, (size_t)size + n_rest + 1);
+    steps->pos = 0;
+    return 0;
+}
+
+static int steps_look_up(struct steps *steps, const char *name)
+{
+    struct stat st;
+    const struct named_path *how = steps->how;
+    if (!S_ISDIR(steps->st.st_mode))
+        return -ENOTDIR;
+    if (how->may_enter && !how->may_enter(how->userdata, steps->at, &steps->st))
+        return -EACCES;
+    CLEANUP(close_fdp) int fd = openat(steps->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int r = examine(how, fd, &st);
+    if (r < 0)
+        return r;
+    return S_ISLNK(st.st_mode) ? link_follow(steps, fd, &st)
+                               : steps_reach(steps, steal_fd(&fd), &st);
+}
+
+// Returns 1 if a component was looked up, 0 at the end of the path.
+static int step(struct steps *steps)
+{
+    char name[NAME_MAX + 1];
+    const char *rest = steps->path + steps->pos;
+    rest += strspn(rest, "/");
+    size_t size = strcspn(rest, "/");
+    bool ends_in_slash = steps->pos > 0 && rest[0] == '\0' && steps->path[steps->pos] == '/';
+    steps->pos = (size_t)(rest + size - steps->path);
+    if (size == 0)
+        return ends_in_slash && !S_ISDIR(steps->st.st_mode) ? -ENOTDIR : 0;
+    if (size > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, rest, size);
+    name[size] = '\0';
+    if (str_eq(name, "."))
+        return S_ISDIR(steps->st.st_mode) ? 1 : -ENOTDIR;
+    if (++steps->n_components > NAMED_COMPONENTS_MAX)
+        return -ELOOP;
+    int r = steps_look_up(steps, name);
+    return r < 0 ? r : 1;
+}
+
+int named_path_hold(const struct named_path *how, const char *path, struct stat *ret_stat)
+{
+    struct steps steps = {.how = how, .at = -1};
+    int r = *path ? steps_begin(&steps, path) : -ENOENT;
+    for (r = r < 0 ? r : 1; r > 0;)
+        r = step(&steps);
+    if (r < 0) {
+        close_fd(steps.at);
+        return r;
+    }
+    *ret_stat = steps.st;
+    return steps.at;
+}
+
+// Linux before 5.6 lacks openat2().
+static int entry_hold_by_number(int folder, const char *name)
+{
+    uint64_t here, there;
+    CLEANUP(close_fdp) int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    bool is_here =
+        foreign_mount_number(folder, &here) && foreign_mount_number(fd, &there) && here == there;
+    return is_here ? steal_fd(&fd) : -EXDEV;
+}
+
+int named_entry_hold(int folder, const char *name)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+        .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS,
+    };
+    int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM))
+        return entry_hold_by_number(folder, name);
+    return fd < 0 ? -errno : fd;
+}
