@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -24,6 +26,8 @@
 #define TRUSTED_BYTES_MAX ((size_t)4 << 20)
 #define OTHER_BYTES_MAX   ((size_t)128 << 10)
 #define OTHER_READS_MAX   4
+#define RENEW_FREE        NSEC_PER_MSEC
+#define RENEW_SHARE       10
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
@@ -108,22 +112,46 @@ static int devices_add(struct foreign_mounts *mounts, const struct mount_list *l
     return r;
 }
 
-// Process 1 may be out of reach: then its list stays empty.
-static int trusted_renew(struct foreign_mounts *mounts)
+// Process 1 may be out of reach, or have the same mounts: then its list stays empty.
+static int first_read(struct foreign_mounts *mounts)
 {
     char path[256];
-    if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
+    struct stat own, first;
+    list_clear(&mounts->first);
+    snprintf(path, sizeof(path), "%s/1/ns/mnt", mounts->proc);
+    if (stat("/proc/self/ns/mnt", &own) == 0 && stat(path, &first) == 0 &&
+        own.st_ino == first.st_ino && own.st_dev == first.st_dev)
         return 0;
     snprintf(path, sizeof(path), "%s/1/mountinfo", mounts->proc);
+    int r = list_read(&mounts->first, path, true);
+    return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : 0;
+}
+
+static int trusted_read(struct foreign_mounts *mounts)
+{
     map64_clear(&mounts->devices);
     int r = list_read(&mounts->own, "/proc/self/mountinfo", true);
-    int of_first = list_read(&mounts->first, path, true);
-    r = r < 0 ? r : of_first == -ENOMEM ? of_first : devices_add(mounts, &mounts->own);
-    r = r < 0 ? r : devices_add(mounts, &mounts->first);
+    r = r < 0 ? r : first_read(mounts);
+    r = r < 0 ? r : devices_add(mounts, &mounts->own);
+    return r < 0 ? r : devices_add(mounts, &mounts->first);
+}
+
+// Users can change the lists (fusermount): at most a tenth of the time is spent on reading them.
+static int trusted_renew(struct foreign_mounts *mounts)
+{
+    if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
+        return 0;
+    nsec_t begun = nsec_now(CLOCK_MONOTONIC);
+    if (begun < mounts->renew_earliest)
+        return -EAGAIN;
+    int r = trusted_read(mounts);
     if (r < 0) {
         list_clear(&mounts->own);
         list_clear(&mounts->first);
     }
+    nsec_t ended = nsec_now(CLOCK_MONOTONIC);
+    if (ended - begun > RENEW_FREE)
+        mounts->renew_earliest = ended + (RENEW_SHARE - 1) * (ended - begun);
     return r;
 }
 
@@ -169,6 +197,17 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
     if (!device)
         return -ENODEV;
     return map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
+}
+
+bool foreign_mounts_device(const struct foreign_mounts *mounts, int fd, dev_t *ret)
+{
+    uint64_t number;
+    if (!foreign_mount_number(fd, &number))
+        return false;
+    const uint64_t *device = map64_find(&mounts->own.devices, number);
+    device = device ? device : map64_find(&mounts->first.devices, number);
+    *ret = device ? makedev((unsigned)(*device >> 32), (unsigned)*device) : 0;
+    return device != NULL;
 }
 
 void foreign_mounts_begin(struct foreign_mounts *mounts)

@@ -14,8 +14,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/map.h"
+#include "common/nsec.h"
 
 // The mounts of one mount namespace that its process can reach.
 struct mount_list {
@@ -28,6 +30,7 @@ struct foreign_mounts {
     uint64_t memory;              // number of the kernel's own mount for shared memory; 0: unknown
     struct mount_list own, first; // of this process, of process 1
     struct map64 devices;         // devices of these two lists -> 0
+    nsec_t renew_earliest;        // the two lists are not read before (CLOCK_MONOTONIC)
     struct mount_list other;      // of process `other_pid`, which led to a file of neither list
     int32_t other_pid;            // 0: none
     unsigned n_other_reads;       // of the list of this process in this round
@@ -44,5 +47,11 @@ void foreign_mounts_begin(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
-// the file: the file is not trusted then; or another negative errno. Asks no file system.
+// the file: the file is not trusted then; -EAGAIN if mounts change so often that the lists cannot
+// be read each time; or another negative errno. Asks no file system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
+
+// Gets the device of the file system, as /proc/PID/maps has it (st_dev can differ: btrfs,
+// overlayfs), of a file that foreign_mounts_judge() trusted as the file of a name. Returns false if
+// the device is not known.
+bool foreign_mounts_device(const struct foreign_mounts *mounts, int fd, dev_t *ret);

@@ -17,21 +17,22 @@
 #include "common/str.h"
 #include "producer/foreign/mounts.h"
 
+#ifndef RESOLVE_CACHED
+#define RESOLVE_CACHED 0x20
+#endif
+
 // File systems whose files the kernel makes. They have no pages. A look-up in /proc may wait for
 // locks of a process (map_files), or lead into its mounts; open() of a file of tracefs may take
 // events away from others.
-static bool is_of_kernel(int fd)
+static bool is_of_kernel(long magic)
 {
-    static const unsigned long magics[] = {
+    static const long magics[] = {
         BINFMTFS_MAGIC,   BPF_FS_MAGIC,       CGROUP2_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
         DEBUGFS_MAGIC,    DEVPTS_SUPER_MAGIC, PROC_SUPER_MAGIC,    PSTOREFS_MAGIC,
         SECURITYFS_MAGIC, SYSFS_MAGIC,        TRACEFS_MAGIC,
     };
-    struct statfs fs;
-    if (fstatfs(fd, &fs) < 0)
-        return false;
     for (size_t i = 0; i < ELEMENTS(magics); i++)
-        if ((unsigned long)fs.f_type == magics[i])
+        if (magic == magics[i])
             return true;
     return false;
 }
@@ -40,6 +41,7 @@ struct steps {
     const struct named_path *how;
     int at;         // owned
     struct stat st; // of `at`
+    bool is_autofs; // `at` is a folder of automounts
     char path[NAMED_PATH_ROOM];
     size_t pos; // of the rest of the path
     unsigned n_components;
@@ -61,7 +63,11 @@ static int steps_reach(struct steps *steps, int fd, const struct stat *st)
     close_fd(steps->at);
     steps->at = fd;
     steps->st = *st;
-    return is_elsewhere && is_of_kernel(fd) ? -ENOTSUP : 0;
+    struct statfs fs;
+    if (!is_elsewhere || fstatfs(fd, &fs) < 0)
+        return 0;
+    steps->is_autofs = fs.f_type == AUTOFS_SUPER_MAGIC;
+    return is_of_kernel(fs.f_type) ? -ENOTSUP : 0;
 }
 
 static int steps_begin(struct steps *steps, const char *path)
@@ -105,6 +111,19 @@ static int link_follow(struct steps *steps, int link, const struct stat *st)
     return 0;
 }
 
+// A look-up in a folder of automounts would wait for the automounter. What is mounted there already
+// is found without a wait (Linux 5.12).
+static int open_next(const struct steps *steps, const char *name)
+{
+    const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+    struct open_how how = {.flags = flags, .resolve = RESOLVE_CACHED};
+    int fd = steps->is_autofs ? (int)syscall(SYS_openat2, steps->at, name, &how, sizeof(how))
+                              : openat(steps->at, name, flags);
+    if (fd < 0)
+        return steps->is_autofs ? -ENOENT : -errno;
+    return fd;
+}
+
 static int steps_look_up(struct steps *steps, const char *name)
 {
     struct stat st;
@@ -113,10 +132,8 @@ static int steps_look_up(struct steps *steps, const char *name)
         return -ENOTDIR;
     if (how->may_enter && !how->may_enter(how->userdata, steps->at, &steps->st))
         return -EACCES;
-    CLEANUP(close_fdp) int fd = openat(steps->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    int r = examine(how, fd, &st);
+    CLEANUP(close_fdp) int fd = open_next(steps, name);
+    int r = fd < 0 ? fd : examine(how, fd, &st);
     if (r < 0)
         return r;
     return S_ISLNK(st.st_mode) ? link_follow(steps, fd, &st)
@@ -152,6 +169,8 @@ int named_path_hold(const struct named_path *how, const char *path, struct stat 
     int r = *path ? steps_begin(&steps, path) : -ENOENT;
     for (r = r < 0 ? r : 1; r > 0;)
         r = step(&steps);
+    if (r == 0 && steps.is_autofs)
+        r = -ENOTSUP;
     if (r < 0) {
         close_fd(steps.at);
         return r;

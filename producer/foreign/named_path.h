@@ -8,7 +8,7 @@
 // - A link in a folder that everybody may write to (/tmp) is followed only if its owner is this
 // user
 //   or the owner of the folder, as fs.protected_symlinks has it.
-// - No automount is triggered.
+// - No automount is triggered, and none is waited for.
 // - The number of components is limited, those of links included.
 #pragma once
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -214,6 +216,45 @@ static void links_of_others_in_shared_folders_are_not_followed(void **state)
     assert_int_equal(hold(path), 0);
 }
 
+// The automounter is a process that does not answer.
+static void automounts_are_not_triggered(void **state)
+{
+    (void)state;
+    int ends[2], gate[2];
+    char options[100];
+    assert_int_equal(pipe2(ends, O_CLOEXEC) + pipe2(gate, O_CLOEXEC), 0);
+    pid_t deaf = fork();
+    if (deaf == 0) {
+        char c;
+        close(gate[1]);
+        setpgid(0, 0);
+        (void)!read(gate[0], &c, 1);
+        _exit(0);
+    }
+    setpgid(deaf, deaf);
+    snprintf(options, sizeof(options), "fd=%d,pgrp=%d,minproto=5,maxproto=5,indirect", ends[1],
+             (int)deaf);
+    make("auto/below");
+    bool is_mounted = mount("deaf", below("auto"), "autofs", 0, options) == 0;
+    if (is_mounted) {
+        alarm(20); // a look-up that waits for the automounter ends this program
+        assert_int_equal(hold(below("auto/host/file")), -ENOENT);
+        assert_int_equal(hold(below("auto")), -ENOTSUP);
+        assert_string_equal(walk(below("auto/*")), "!");
+        assert_string_equal(walk(below("*/host")), "!");
+        assert_string_equal(walk(folder), "");
+        alarm(0);
+        assert_int_equal(umount2(below("auto"), MNT_DETACH), 0);
+    }
+    close(gate[1]);
+    assert_int_equal(waitpid(deaf, NULL, 0), deaf);
+    for (int i = 0; i < 2; i++)
+        close(ends[i]);
+    close(gate[0]);
+    if (!is_mounted)
+        skip();
+}
+
 static bool enters(void *userdata, int fd, const struct stat *st)
 {
     struct stat other;
@@ -249,6 +290,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_look_up_is_limited, setup, teardown),
         cmocka_unit_test_setup_teardown(links_of_others_in_shared_folders_are_not_followed, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(automounts_are_not_triggered, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_may_be_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("named_files", tests, NULL, NULL);

@@ -292,6 +292,38 @@ static void mappings_are_opened_for_each_look(void **state)
     assert_int_equal(status, 0);
 }
 
+// A process can have its file mounted anywhere, and thereby give its mapping any name.
+static void the_name_of_a_mapping_must_lead_to_its_file(void **state)
+{
+    (void)state;
+    struct stat st;
+    int ends[2];
+    char line[400], link[64];
+    make_dir("proc");
+    make_file("secret", 5000);
+    CLEANUP(freep) char *path = path_of("secret"), *proc = path_of("proc");
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0); // a file that no namespace has mounted
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", ends[0]);
+    const ino_t inodes[] = {st.st_ino, st.st_ino + 1};
+    const unsigned minors[] = {minor(st.st_dev), minor(st.st_dev) + 1};
+    for (int i = 0; i < 4; i++) {
+        snprintf(line, sizeof(line), "00400000-00401000 r-xp 00000000 %02x:%02x %lu    %.200s\n",
+                 major(st.st_dev), minors[i / 2], inodes[i % 2], path);
+        make_process(20 + i, "server", line);
+        make_map_file(20 + i, "400000-401000", link);
+        snprintf(line, sizeof(line), "proc/%d/mountinfo", 20 + i);
+        write_text(line, "", 0);
+        const int32_t pids[] = {20 + i};
+        struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
+        struct file_set *set = scan(&options);
+        assert_int_equal(file_set_files(set)->n, i == 0);
+        file_set_free(set);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static size_t n_open(const struct file_set *set)
 {
     size_t n = 0;
@@ -306,15 +338,17 @@ static int share_descriptors(char *path)
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){384 + 8, 384 + 8}) < 0)
+    const rlim_t limit = 256 + 3 * 128 + 8; // of the program, of three walks, of files
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *sets[3];
     for (size_t i = 0; i < 3; i++) {
         options.requester = i == 0 ? &member : NULL;
-        sets[i] = scan(&options);
-        if (file_set_files(sets[i])->n != 12)
-            return 2;
+        file_set_new(&options, &sets[i], NULL);
     }
+    for (size_t i = 0; i < 3; i++)
+        if (file_set_scan(sets[i], NSEC_MAX) != 0 || file_set_files(sets[i])->n != 12)
+            return 2;
     if (n_open(sets[0]) != 2 || n_open(sets[1]) != 6 || n_open(sets[2]) != 0)
         return 3;
     file_set_free(sets[1]);
@@ -420,6 +454,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(deletion_and_replacement_are_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_lead_to_mapped_files, setup, teardown),
         cmocka_unit_test_setup_teardown(mappings_are_opened_for_each_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_name_of_a_mapping_must_lead_to_its_file, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),

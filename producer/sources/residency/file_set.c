@@ -26,12 +26,13 @@
 #include "producer/sources/residency/named_files.h"
 #include "producer/sources/residency/probe.h"
 
-// Descriptors reserved for the rest of the program, and for a walk.
-#define FDS_RESERVED 256
-#define SHARE_MEMBER 4 // a user who is not root takes a part of the others
-#define PATH_ROOM    8192
-#define MAPPED_MAX   65536
-#define LATE_PAUSE   NSEC_PER_SEC
+// Descriptors reserved for the rest of the program.
+#define FDS_RESERVED   256
+#define SHARE_MEMBER   4 // a user who is not root takes a part of the others
+#define PATH_ROOM      8192
+#define MAPPED_MAX     65536
+#define LATE_PAUSE     NSEC_PER_SEC
+#define LATE_SCANS_MAX 3
 
 VEC_DEFINE(pid_list, int32_t);
 
@@ -43,14 +44,13 @@ struct file_set {
     struct map64 by_inode; // hash of (st_dev, inode) -> address of the file
     struct map64 mapped;   // hash of a maps line's device and inode -> see REFUSED
     uint32_t last_id;
-    size_t n_open;                  // files that are open
-    size_t n_open_max, n_open_each; // of all sets, of this one
+    size_t n_open; // files that are open
     bool full_logged;
 
     enum scan_stage stage;
     uint32_t scan;     // number of the present scan
     size_t position;   // in options.paths, then in `pids`
-    struct map64 late; // processes that this scan could not read in time -> 0
+    bool was_late;     // this scan could not read a process, or the mounts, in time
     int32_t late_pid;  // the last process whose files could not be opened in time
     nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
     int32_t told_pid;  // the last process whose untrusted files were logged
@@ -66,21 +66,33 @@ static uint64_t identity(uint64_t device, uint64_t inode)
     return hash_u64(inode ^ hash_u64(device));
 }
 
-// Open files of all sets.
-static size_t n_open_all;
+// All sets, and their open files.
+static size_t n_sets, n_open_all;
 
-static size_t raise_fd_limit(void)
+static void raise_fd_limit(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return 0;
-    if (limit.rlim_cur < limit.rlim_max) {
-        struct rlimit raised = {.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
-        if (setrlimit(RLIMIT_NOFILE, &raised) == 0)
-            limit = raised;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
     }
-    const rlim_t reserved = FDS_RESERVED + NAMED_DEPTH_MAX;
-    return limit.rlim_cur > reserved ? limit.rlim_cur - reserved : 0;
+}
+
+// Returns how many files may be open: the rest of the program has its reserve, and each walk.
+static size_t n_open_max(void)
+{
+    struct rlimit limit;
+    const rlim_t reserved = FDS_RESERVED + n_sets * NAMED_DEPTH_MAX;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > reserved
+               ? limit.rlim_cur - reserved
+               : 0;
+}
+
+static bool may_stay_open(const struct file_set *set)
+{
+    bool is_limited = set->options.requester && set->options.requester->is_limited;
+    size_t most = n_open_max();
+    return n_open_all < most && (!is_limited || set->n_open < most / SHARE_MEMBER);
 }
 
 int file_set_new(const struct file_set_options *options, struct file_set **ret, struct err *err)
@@ -89,10 +101,8 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     if (!set)
         return err_errno(err, -ENOMEM, "page residency");
     set->options = *options;
-    set->n_open_max = raise_fd_limit();
-    set->n_open_each = set->n_open_max;
-    if (options->requester && options->requester->is_limited)
-        set->n_open_each /= SHARE_MEMBER;
+    raise_fd_limit();
+    n_sets++;
     set->maps_file.fd = -1;
     foreign_mounts_init(&set->mounts, options->proc);
     *ret = set;
@@ -124,13 +134,13 @@ struct file_set *file_set_free(struct file_set *set)
         return NULL;
     int saved = errno;
     scan_end(set);
+    n_sets--;
     vec_foreach(&set->files, file)
         file_free(set, *file);
     residency_files_done(&set->files);
     pid_list_done(&set->pids);
     map64_done(&set->by_inode);
     map64_done(&set->mapped);
-    map64_done(&set->late);
     foreign_mounts_done(&set->mounts);
     free(set);
     errno = saved;
@@ -215,7 +225,7 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
         return -ENOMEM;
     }
     file->id = ++set->last_id;
-    if (set->n_open < set->n_open_each && n_open_all < set->n_open_max) {
+    if (may_stay_open(set)) {
         file->fd = steal_fd(&owned);
         set->n_open++;
         n_open_all++;
@@ -285,6 +295,7 @@ static int step_names(struct file_set *set)
     int r = named_files_next(&set->names);
     if (r == NAMED_FILE)
         return add_named(set);
+    set->was_late |= r == -EAGAIN;
     if (r < 0)
         name_complain(set, set->names.path, r);
     if (r == NAMED_END) {
@@ -312,9 +323,8 @@ static int list_pids(struct file_set *set)
     for (int32_t pid; r == 0 && (pid = process_next(dir));) {
         int called = process_is_called(set->options.proc, pid, set->options.cmdlines,
                                        set->options.n_cmdlines);
-        if (process_file_is_late(called))
-            r = map64_set(&set->late, (uint64_t)pid, 0);
-        else if (called > 0)
+        set->was_late |= process_file_is_late(called);
+        if (called > 0)
             r = pid_list_push(&set->pids, pid);
     }
     return r;
@@ -323,26 +333,18 @@ static int list_pids(struct file_set *set)
 // In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
 
-static bool shares_mounts(const struct file_set *set, int32_t pid)
-{
-    struct stat own, other;
-    struct process_file mounts CLEANUP(process_file_close) = {.fd = -1};
-    return process_file_open(&mounts, set->options.proc, pid, "ns/mnt", 0) == 0 &&
-           fstat(mounts.fd, &other) == 0 && stat("/proc/self/ns/mnt", &own) == 0 &&
-           own.st_ino == other.st_ino;
-}
-
 // Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
-// to another file. The inodes of different devices cannot be compared (overlayfs).
+// to another file: the process decides where its file is mounted, and thereby about the name.
 static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
                         int *ret_fd, struct stat *ret_stat)
 {
+    dev_t device;
     CLEANUP(close_fdp) int fd = -1;
     int r = open_path(set, path, &fd, ret_stat);
     if (r < 0)
         return r;
-    if (ret_stat->st_dev == mapped->device ? ret_stat->st_ino != mapped->inode
-                                           : !shares_mounts(set, mapped->pid))
+    if (!foreign_mounts_device(&set->mounts, fd, &device) || device != mapped->device ||
+        ret_stat->st_ino != mapped->inode)
         return -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
@@ -394,10 +396,10 @@ static void refusal_tell(struct file_set *set, int32_t pid, const char *path, in
     set->told_pid = pid;
 }
 
-// Remembers a refusal for this scan. Whether the file can be opened may depend on the process.
+// Remembers a refusal for this scan, unless too many are known.
 static void refuse(struct file_set *set, uint64_t key)
 {
-    if (set->mapped.n < MAPPED_MAX)
+    if (set->mapped.n < MAPPED_MAX || map64_find(&set->mapped, key))
         map64_set(&set->mapped, key, REFUSED | set->scan); // without memory: asked again
 }
 
@@ -407,6 +409,8 @@ static bool is_refused(const struct file_set *set, uint64_t key)
     return known && *known == (REFUSED | set->scan);
 }
 
+// A file that cannot be opened is refused for this process: another process may lead to the same
+// file. A file that is not wanted is refused for all.
 static int add_unknown(struct file_set *set, const struct file_mapping *mapped, const char *path,
                        uint64_t key)
 {
@@ -417,17 +421,18 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
     if (is_refused(set, key) || is_refused(set, key_here))
         return 0;
     int r = open_mapped(set, mapped, path, &fd, &st);
-    if (process_file_is_late(r))
-        r = map64_set(&set->late, (uint64_t)mapped->pid, 0);
-    else if (r < 0)
+    if (r < 0) {
+        set->was_late |= process_file_is_late(r);
         refusal_tell(set, mapped->pid, path, r);
-    else
-        r = add_opened(set, path, mapped, fd, &st, &file);
+        refuse(set, key_here);
+        return 0;
+    }
+    r = add_opened(set, path, mapped, fd, &st, &file);
     if (file && set->mapped.n < 2 * MAPPED_MAX)
         return map64_set(&set->mapped, key, (uint64_t)(uintptr_t)file);
-    if (!file)
-        refuse(set, r == 0 ? key : key_here);
-    return r == -ENOMEM ? r : 0;
+    if (r == 0 && !file)
+        refuse(set, key);
+    return r;
 }
 
 static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *mapping)
@@ -462,8 +467,7 @@ static int step_pids(struct file_set *set)
         set->stage = SCAN_MAPS;
         return 0;
     }
-    if (process_file_is_late(r) && map64_set(&set->late, (uint64_t)pid, 0) < 0)
-        return -ENOMEM;
+    set->was_late |= process_file_is_late(r);
     if (r == -EACCES || r == -EPERM)
         scan_complain(
             set,
@@ -483,8 +487,7 @@ static int step_maps(struct file_set *set)
     int r = maps_next(&set->maps, &mapping);
     if (r > 0)
         return add_mapping(set, pid, &mapping);
-    if (process_file_is_late(r) && map64_set(&set->late, (uint64_t)pid, 0) < 0)
-        return -ENOMEM;
+    set->was_late |= process_file_is_late(r);
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
     process_file_close(&set->maps_file);
@@ -500,10 +503,10 @@ static int step(struct file_set *set, bool *ret_done)
     case SCAN_IDLE:
         set->scan++;
         set->position = 0;
-        map64_clear(&set->late);
+        set->was_late = false;
         foreign_mounts_begin(&set->mounts);
         set->told_pid = 0;
-        if (set->mapped.n > MAPPED_MAX) // the map also has old refusals
+        if (set->mapped.n >= MAPPED_MAX) // the map also has old refusals
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
         return 0;
@@ -527,12 +530,12 @@ static int step(struct file_set *set, bool *ret_done)
     return 0;
 }
 
-// A file that the scan has not met stays while its process cannot be read. A deleted file does not:
-// its descriptor would keep its memory.
+// After a scan that could not read everything, a file that it has not met stays for some scans. A
+// deleted file does not: its descriptor would keep its memory.
 static bool may_stay(const struct file_set *set, const struct residency_file *file)
 {
     struct stat st;
-    return file->by_process && map64_find(&set->late, (uint64_t)file->mapped.pid) &&
+    return set->was_late && set->scan - file->seen_by_scan <= LATE_SCANS_MAX &&
            !(file->fd >= 0 && fstat(file->fd, &st) == 0 && st.st_nlink == 0);
 }
 
@@ -554,22 +557,30 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     return 0;
 }
 
-int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd)
+// `mapped` is NULL to open the file by its path.
+static int open_same(struct file_set *set, const struct residency_file *file,
+                     const struct file_mapping *mapped, int *ret_fd)
 {
-    if (file->fd >= 0) {
-        *ret_fd = file->fd;
-        return 0;
-    }
     struct stat st;
     CLEANUP(close_fdp) int fd = -1;
-    int r = file->mapped.pid ? open_mapped(set, &file->mapped, file->path, &fd, &st)
-                             : open_path(set, file->path, &fd, &st);
+    int r = mapped ? open_mapped(set, mapped, file->path, &fd, &st)
+                   : open_path(set, file->path, &fd, &st);
     if (r < 0)
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)
         return -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
+}
+
+int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd)
+{
+    if (file->fd >= 0) {
+        *ret_fd = file->fd;
+        return 0;
+    }
+    int r = file->by_path ? open_same(set, file, NULL, ret_fd) : -ENOENT;
+    return r < 0 && file->mapped.pid ? open_same(set, file, &file->mapped, ret_fd) : r;
 }
 
 void file_set_release(const struct residency_file *file, int fd)

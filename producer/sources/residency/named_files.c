@@ -74,6 +74,7 @@ static int read_held(struct named_files *walk, int held, const char *rest)
 static int path_end(struct named_files *walk, int held)
 {
     walk->matched = true;
+    walk->device = walk->st.st_dev;
     if (S_ISDIR(walk->st.st_mode))
         return read_held(walk, held, NULL);
     return S_ISREG(walk->st.st_mode) ? NAMED_FILE : -EINVAL;
@@ -135,6 +136,8 @@ static int tree_entry(struct named_files *walk, const struct named_folder *folde
         return NAMED_STEP;
     if (held < 0 || fstat(held, &walk->st) < 0)
         return held < 0 ? held : -errno;
+    if (walk->st.st_dev != walk->device) // a subvolume
+        return NAMED_STEP;
     if (S_ISDIR(walk->st.st_mode))
         return read_held(walk, held, NULL);
     if (!S_ISREG(walk->st.st_mode))

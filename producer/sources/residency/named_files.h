@@ -10,7 +10,7 @@
 //     named_files_end(&walk);
 //
 // Others may own the folders and change them during the walk: names are looked up as named_path.h
-// says. Below a folder, no link is followed, and nothing that is mounted there is entered.
+// says. Below a folder, no link is followed, and no mount and no other device is entered.
 #pragma once
 
 #include <dirent.h>
@@ -36,6 +36,7 @@ struct named_files {
     struct named_path how;
     struct named_folder folders[NAMED_DEPTH_MAX];
     size_t n_folders;
+    dev_t device; // of the folder whose files are taken
     bool began, matched;
     bool is_glob;               // the pattern has wildcards, and may match
     char path[NAMED_PATH_ROOM]; // of the last file, or of the last error
