@@ -115,15 +115,32 @@ static int descend(struct named_files *walk, const char *rest)
     return r;
 }
 
-static int match_entry(struct named_files *walk, const char *rest, const char *name)
+// Takes an entry that needs no look-up of its path: a regular file, without a mount over it.
+static bool take_file(struct named_files *walk, int folder, const char *name)
 {
+    CLEANUP(close_fdp) int held = named_entry_hold(folder, name);
+    if (held < 0 || fstat(held, &walk->st) < 0 || !S_ISREG(walk->st.st_mode))
+        return false;
+    walk->held = steal_fd(&held);
+    walk->matched = true;
+    return true;
+}
+
+static int match_entry(struct named_files *walk, const struct named_folder *folder,
+                       const char *name)
+{
+    const char *rest = folder->rest;
     char component[NAME_MAX + 1];
     size_t size = strcspn(rest, "/");
     if (size >= sizeof(component))
         return NAMED_STEP;
     memcpy(component, rest, size);
     component[size] = '\0';
-    return fnmatch(component, name, FNM_PERIOD) == 0 ? descend(walk, rest + size) : NAMED_STEP;
+    if (fnmatch(component, name, FNM_PERIOD) != 0)
+        return NAMED_STEP;
+    if (rest[size] == '\0' && take_file(walk, dirfd(folder->dir), name))
+        return NAMED_FILE;
+    return descend(walk, rest + size);
 }
 
 static int tree_entry(struct named_files *walk, const struct named_folder *folder,
@@ -159,7 +176,7 @@ static int entry_next(struct named_files *walk)
         return NAMED_STEP;
     if (!path_add(walk, entry->d_name, strlen(entry->d_name)))
         return -ENAMETOOLONG;
-    return folder->rest ? match_entry(walk, folder->rest, entry->d_name)
+    return folder->rest ? match_entry(walk, folder, entry->d_name)
                         : tree_entry(walk, folder, entry);
 }
 
