@@ -197,6 +197,10 @@ def difference(one, other):
     if isinstance(one, dict) and isinstance(other, dict):
         return {key: (one.get(key), other.get(key)) for key in {*one, *other}
                 if one.get(key) != other.get(key)}
+    if isinstance(one, list) and isinstance(other, list):
+        more = [item for item in one if item not in other]
+        less = [item for item in other if item not in one]
+        return f"{str(more)[:300]} instead of {str(less)[:300]}"
     return f"{str(one)[:300]} instead of {str(other)[:300]}"
 
 
