@@ -32,7 +32,7 @@ bool span_take_line(struct span *rest, struct span *ret)
 
 struct span span_whole_lines(struct span text)
 {
-    const char *last = memrchr(text.pos, '\n', span_size(text));
+    const char *last = span_size(text) > 0 ? memrchr(text.pos, '\n', span_size(text)) : NULL;
     return (struct span){text.pos, last ? last + 1 : text.pos};
 }
 
