@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "producer/foreign/process_file.h"
 #include "producer/ground/loop.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/wake_job.h"
@@ -63,6 +64,7 @@ static pid_t start_dormant(const char *mark, bool jailed)
     int fds[2];
     char byte;
     assert_int_equal(pipe(fds), 0);
+    process_files_end(); // the child has one thread
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
