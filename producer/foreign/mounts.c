@@ -26,7 +26,7 @@
 #define TRUSTED_BYTES_MAX ((size_t)4 << 20)
 #define OTHER_BYTES_MAX   ((size_t)128 << 10)
 #define OTHER_READS_MAX   4
-#define RENEW_FREE        NSEC_PER_MSEC
+#define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
 
 #ifndef MFD_NOEXEC_SEAL
@@ -150,8 +150,8 @@ static int trusted_renew(struct foreign_mounts *mounts)
         list_clear(&mounts->first);
     }
     nsec_t ended = nsec_now(CLOCK_MONOTONIC);
-    if (ended - begun > RENEW_FREE)
-        mounts->renew_earliest = ended + (RENEW_SHARE - 1) * (ended - begun);
+    nsec_t pause = (RENEW_SHARE - 1) * (ended - begun);
+    mounts->renew_earliest = ended + (pause < RENEW_PAUSE_MAX ? pause : RENEW_PAUSE_MAX);
     return r;
 }
 

@@ -21,6 +21,8 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
+#define TRIES_MAX 4
+
 // File systems whose files the kernel makes. They have no pages. A look-up in /proc may wait for
 // locks of a process (map_files), or lead into its mounts; open() of a file of tracefs may take
 // events away from others.
@@ -111,17 +113,27 @@ static int link_follow(struct steps *steps, int link, const struct stat *st)
     return 0;
 }
 
-// A look-up in a folder of automounts would wait for the automounter. What is mounted there already
-// is found without a wait (Linux 5.12).
+static int open_resolved(int folder, const char *name, uint64_t resolve)
+{
+    struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = resolve};
+    return (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+}
+
+// A look-up in a folder of automounts, or at a place where an automount is pending, would wait for
+// the automounter. A look-up in the kernel's cache does not wait (Linux 5.12), and mounts are
+// always in the cache. A look-up that enters no mount may read the disk.
 static int open_next(const struct steps *steps, const char *name)
 {
-    const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-    struct open_how how = {.flags = flags, .resolve = RESOLVE_CACHED};
-    int fd = steps->is_autofs ? (int)syscall(SYS_openat2, steps->at, name, &how, sizeof(how))
-                              : openat(steps->at, name, flags);
-    if (fd < 0)
-        return steps->is_autofs ? -ENOENT : -errno;
-    return fd;
+    for (int tries = 0; tries < TRIES_MAX; tries++) {
+        int fd = open_resolved(steps->at, name, RESOLVE_CACHED);
+        if (fd < 0 && (errno == ENOSYS || errno == EINVAL || errno == EPERM) && !steps->is_autofs)
+            fd = openat(steps->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        else if (fd < 0 && errno == EAGAIN && !steps->is_autofs)
+            fd = open_resolved(steps->at, name, RESOLVE_NO_XDEV);
+        if (fd >= 0 || (errno != EAGAIN && errno != EXDEV))
+            return fd < 0 ? -errno : fd;
+    }
+    return steps->is_autofs ? -ENOENT : -EAGAIN;
 }
 
 static int steps_look_up(struct steps *steps, const char *name)
@@ -193,11 +205,7 @@ static int entry_hold_by_number(int folder, const char *name)
 
 int named_entry_hold(int folder, const char *name)
 {
-    struct open_how how = {
-        .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-        .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS,
-    };
-    int fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+    int fd = open_resolved(folder, name, RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         return entry_hold_by_number(folder, name);
     return fd < 0 ? -errno : fd;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -216,26 +217,45 @@ static void links_of_others_in_shared_folders_are_not_followed(void **state)
     assert_int_equal(hold(path), 0);
 }
 
-// The automounter is a process that does not answer.
+// An automounter that does not answer.
+struct automounter {
+    pid_t pid;
+    int ends[2], gate[2];
+};
+
+static bool automounter_start(struct automounter *ret, const char *type)
+{
+    char options[100], c;
+    assert_int_equal(pipe2(ret->ends, O_CLOEXEC) + pipe2(ret->gate, O_CLOEXEC), 0);
+    ret->pid = fork();
+    if (ret->pid == 0) {
+        close(ret->gate[1]);
+        setpgid(0, 0);
+        (void)!read(ret->gate[0], &c, 1);
+        _exit(0);
+    }
+    setpgid(ret->pid, ret->pid);
+    snprintf(options, sizeof(options), "fd=%d,pgrp=%d,minproto=5,maxproto=5,%s", ret->ends[1],
+             (int)ret->pid, type);
+    return mount("deaf", below("auto"), "autofs", 0, options) == 0;
+}
+
+static void automounter_end(struct automounter *automounter)
+{
+    umount2(below("auto"), MNT_DETACH);
+    close(automounter->gate[1]);
+    assert_int_equal(waitpid(automounter->pid, NULL, 0), automounter->pid);
+    close(automounter->gate[0]);
+    close(automounter->ends[0]);
+    close(automounter->ends[1]);
+}
+
 static void automounts_are_not_triggered(void **state)
 {
     (void)state;
-    int ends[2], gate[2];
-    char options[100];
-    assert_int_equal(pipe2(ends, O_CLOEXEC) + pipe2(gate, O_CLOEXEC), 0);
-    pid_t deaf = fork();
-    if (deaf == 0) {
-        char c;
-        close(gate[1]);
-        setpgid(0, 0);
-        (void)!read(gate[0], &c, 1);
-        _exit(0);
-    }
-    setpgid(deaf, deaf);
-    snprintf(options, sizeof(options), "fd=%d,pgrp=%d,minproto=5,maxproto=5,indirect", ends[1],
-             (int)deaf);
+    struct automounter automounter;
     make("auto/below");
-    bool is_mounted = mount("deaf", below("auto"), "autofs", 0, options) == 0;
+    bool is_mounted = automounter_start(&automounter, "indirect");
     if (is_mounted) {
         alarm(20); // a look-up that waits for the automounter ends this program
         assert_int_equal(hold(below("auto/host/file")), -ENOENT);
@@ -244,13 +264,33 @@ static void automounts_are_not_triggered(void **state)
         assert_string_equal(walk(below("*/host")), "!");
         assert_string_equal(walk(folder), "");
         alarm(0);
-        assert_int_equal(umount2(below("auto"), MNT_DETACH), 0);
     }
-    close(gate[1]);
-    assert_int_equal(waitpid(deaf, NULL, 0), deaf);
-    for (int i = 0; i < 2; i++)
-        close(ends[i]);
-    close(gate[0]);
+    automounter_end(&automounter);
+    if (!is_mounted)
+        skip();
+}
+
+static void a_pending_automount_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct automounter automounter;
+    make("auto/below");
+    bool is_mounted = automounter_start(&automounter, "direct");
+    if (is_mounted) {
+        pid_t waits = fork();
+        if (waits == 0)
+            _exit(open(below("auto"), O_RDONLY | O_DIRECTORY | O_CLOEXEC) < 0);
+        char request;
+        assert_int_equal(read(automounter.ends[0], &request, 1), 1); // the mount is pending
+        alarm(20);
+        assert_true(hold(below("auto/file")) < 0);
+        assert_true(hold(below("auto")) < 0);
+        assert_string_equal(walk(folder), "");
+        alarm(0);
+        kill(waits, SIGKILL);
+        assert_int_equal(waitpid(waits, NULL, 0), waits);
+    }
+    automounter_end(&automounter);
     if (!is_mounted)
         skip();
 }
@@ -291,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(links_of_others_in_shared_folders_are_not_followed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(automounts_are_not_triggered, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pending_automount_is_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_may_be_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("named_files", tests, NULL, NULL);

@@ -32,7 +32,7 @@
 #define PATH_ROOM      8192
 #define MAPPED_MAX     65536
 #define LATE_PAUSE     NSEC_PER_SEC
-#define LATE_SCANS_MAX 3
+#define LATE_SCANS_MAX 30
 
 VEC_DEFINE(pid_list, int32_t);
 
@@ -236,6 +236,12 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
     return 0;
 }
 
+// Returns whether the error says nothing about the file.
+static bool passes(int error)
+{
+    return process_file_is_late(error) || error == -EMFILE || error == -ENFILE || error == -ENOMEM;
+}
+
 static void name_complain(struct file_set *set, const char *path, int r)
 {
     const char *why = r == -EINVAL    ? "neither a regular file nor a folder"
@@ -295,7 +301,7 @@ static int step_names(struct file_set *set)
     int r = named_files_next(&set->names);
     if (r == NAMED_FILE)
         return add_named(set);
-    set->was_late |= r == -EAGAIN;
+    set->was_late |= passes(r);
     if (r < 0)
         name_complain(set, set->names.path, r);
     if (r == NAMED_END) {
@@ -338,13 +344,15 @@ static int list_pids(struct file_set *set)
 static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
                         int *ret_fd, struct stat *ret_stat)
 {
-    dev_t device;
+    dev_t device = 0;
     CLEANUP(close_fdp) int fd = -1;
     int r = open_path(set, path, &fd, ret_stat);
     if (r < 0)
         return r;
-    if (!foreign_mounts_device(&set->mounts, fd, &device) || device != mapped->device ||
-        ret_stat->st_ino != mapped->inode)
+    bool is_same = foreign_mounts_device(&set->mounts, fd, &device) && device == mapped->device &&
+                   ret_stat->st_ino == mapped->inode;
+    // A user may open what the user names; and before Linux 6.8, maps has the layers of overlayfs.
+    if (!is_same && (geteuid() == 0 || device == mapped->device))
         return -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
@@ -422,7 +430,7 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
         return 0;
     int r = open_mapped(set, mapped, path, &fd, &st);
     if (r < 0) {
-        set->was_late |= process_file_is_late(r);
+        set->was_late |= passes(r);
         refusal_tell(set, mapped->pid, path, r);
         refuse(set, key_here);
         return 0;

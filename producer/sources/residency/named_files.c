@@ -153,10 +153,9 @@ static int tree_entry(struct named_files *walk, const struct named_folder *folde
         return NAMED_STEP;
     if (held < 0 || fstat(held, &walk->st) < 0)
         return held < 0 ? held : -errno;
-    if (walk->st.st_dev != walk->device) // a subvolume
-        return NAMED_STEP;
+    // Another device is a subvolume. (Files of overlayfs can have another device than folders.)
     if (S_ISDIR(walk->st.st_mode))
-        return read_held(walk, held, NULL);
+        return walk->st.st_dev == walk->device ? read_held(walk, held, NULL) : NAMED_STEP;
     if (!S_ISREG(walk->st.st_mode))
         return NAMED_STEP;
     walk->held = steal_fd(&held);
