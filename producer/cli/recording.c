@@ -14,6 +14,7 @@
 #include "common/pbtext.h"
 #include "producer/cli/cli.h"
 #include "producer/foreign/helper.h"
+#include "producer/ground/fd_limit.h"
 #include "producer/sources/heap/heap_host.h"
 
 #define REPEATED_WITHIN (300 * NSEC_PER_MSEC)
@@ -52,20 +53,11 @@ int signals_take(struct signals *signals)
     return 0;
 }
 
-static void raise_fd_limit(struct rlimit *ret_former)
-{
-    if (getrlimit(RLIMIT_NOFILE, ret_former) < 0)
-        return;
-    struct rlimit limit = *ret_former;
-    limit.rlim_cur = limit.rlim_max < FDS_WANTED ? limit.rlim_max : FDS_WANTED;
-    if (limit.rlim_cur > ret_former->rlim_cur)
-        setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
                    struct err *err)
 {
-    raise_fd_limit(&recording->former_fds);
+    getrlimit(RLIMIT_NOFILE, &recording->former_fds);
+    fd_limit_raise(FDS_WANTED);
     int r = loop_new(&recording->loop);
     if (r == 0)
         r = loop_add_io(recording->loop, recording->signals.fd, EPOLLIN, signal_ready, userdata,

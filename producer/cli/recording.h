@@ -45,9 +45,8 @@ struct recording {
 };
 
 // Raises a soft limit of descriptors below 4096 to 4096, or to the hard limit if that is lower:
-// each CPU, client and file takes descriptors. (The usual limit of 1024 exists for programs that
-// use select().) Makes the loop, which calls `signal_ready` for each signal. Returns 0 or a
-// negative errno with text.
+// each CPU, client and file takes descriptors. Makes the loop, which calls `signal_ready` for each
+// signal. Returns 0 or a negative errno with text.
 int recording_open(struct recording *recording, loop_fn signal_ready, void *userdata,
                    struct err *err);
 

@@ -21,6 +21,7 @@
 #include "common/str.h"
 #include "producer/foreign/mounts.h"
 #include "producer/foreign/process_file.h"
+#include "producer/ground/fd_limit.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/named_files.h"
@@ -69,15 +70,6 @@ static uint64_t identity(uint64_t device, uint64_t inode)
 // All sets, and their open files.
 static size_t n_sets, n_open_all;
 
-static void raise_fd_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 // Returns how many files may be open: the rest of the program has its reserve, and each walk.
 static size_t n_open_max(void)
 {
@@ -101,7 +93,7 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     if (!set)
         return err_errno(err, -ENOMEM, "page residency");
     set->options = *options;
-    raise_fd_limit();
+    fd_limit_raise(RLIM_INFINITY);
     n_sets++;
     set->maps_file.fd = -1;
     foreign_mounts_init(&set->mounts, options->proc);
@@ -216,7 +208,6 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
         return -ENOMEM;
     file->fd = -1;
     file->path = strdup(path);
-    file->mapped = mapped ? *mapped : (struct file_mapping){0};
     file->device = st->st_dev;
     file->inode = st->st_ino;
     uint64_t value = (uint64_t)(uintptr_t)file;
