@@ -115,15 +115,14 @@ static int descend(struct named_files *walk, const char *rest)
     return r;
 }
 
-// Takes an entry that needs no look-up of its path: a regular file, without a mount over it.
-static bool take_file(struct named_files *walk, int folder, const char *name)
+// Holds an entry of a folder as the last file. Returns 0 or a negative errno.
+static int entry_hold(struct named_files *walk, int folder, const char *name)
 {
-    CLEANUP(close_fdp) int held = named_entry_hold(folder, name);
-    if (held < 0 || fstat(held, &walk->st) < 0 || !S_ISREG(walk->st.st_mode))
-        return false;
-    walk->held = steal_fd(&held);
-    walk->matched = true;
-    return true;
+    walk->held = named_entry_hold(folder, name);
+    int r = walk->held < 0 ? walk->held : fstat(walk->held, &walk->st) < 0 ? -errno : 0;
+    if (r < 0)
+        walk->held = close_fd(walk->held);
+    return r;
 }
 
 static int match_entry(struct named_files *walk, const struct named_folder *folder,
@@ -138,8 +137,13 @@ static int match_entry(struct named_files *walk, const struct named_folder *fold
     component[size] = '\0';
     if (fnmatch(component, name, FNM_PERIOD) != 0)
         return NAMED_STEP;
-    if (rest[size] == '\0' && take_file(walk, dirfd(folder->dir), name))
+    // A regular file without a mount over it needs no look-up of its path.
+    if (rest[size] == '\0' && entry_hold(walk, dirfd(folder->dir), name) == 0 &&
+        S_ISREG(walk->st.st_mode)) {
+        walk->matched = true;
         return NAMED_FILE;
+    }
+    walk->held = close_fd(walk->held);
     return descend(walk, rest + size);
 }
 
@@ -148,18 +152,13 @@ static int tree_entry(struct named_files *walk, const struct named_folder *folde
 {
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_DIR && entry->d_type != DT_REG)
         return NAMED_STEP;
-    CLEANUP(close_fdp) int held = named_entry_hold(dirfd(folder->dir), entry->d_name);
-    if (held == -ENOENT || held == -EXDEV) // gone, or something is mounted there
-        return NAMED_STEP;
-    if (held < 0 || fstat(held, &walk->st) < 0)
-        return held < 0 ? held : -errno;
+    int r = entry_hold(walk, dirfd(folder->dir), entry->d_name);
+    if (r < 0) // gone, or something is mounted there
+        return r == -ENOENT || r == -EXDEV ? NAMED_STEP : r;
     // Another device is a subvolume. (Files of overlayfs can have another device than folders.)
     if (S_ISDIR(walk->st.st_mode))
-        return walk->st.st_dev == walk->device ? read_held(walk, held, NULL) : NAMED_STEP;
-    if (!S_ISREG(walk->st.st_mode))
-        return NAMED_STEP;
-    walk->held = steal_fd(&held);
-    return NAMED_FILE;
+        return walk->st.st_dev == walk->device ? read_held(walk, walk->held, NULL) : NAMED_STEP;
+    return S_ISREG(walk->st.st_mode) ? NAMED_FILE : NAMED_STEP;
 }
 
 static int entry_next(struct named_files *walk)
