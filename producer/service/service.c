@@ -11,6 +11,9 @@
 // All checks precede all changes: a refused request leaves no file, no buffer and no session
 // behind.
 #include <errno.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -118,12 +121,23 @@ static void tell_end(struct member *member)
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
+// What sessions have freed stays with the process if something above it on the heap is in use.
+static void give_memory_back(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void reap(void *userdata)
 {
     struct service *service = userdata;
+    if (service->graveyard.n == 0)
+        return;
     for (size_t i = 0; i < service->graveyard.n; i++)
         member_free(service->graveyard.items[i]);
     member_vec_clear(&service->graveyard);
+    give_memory_back();
 }
 
 // Afterwards no events reach the consumer, and the end of the session does not remove the member.
