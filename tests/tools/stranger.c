@@ -298,6 +298,7 @@ static void fd_send(int socket_fd, int fd)
         cannot("send the file");
 }
 
+// Returns -1 if no descriptor comes.
 static int fd_receive(int socket_fd)
 {
     char byte;
@@ -308,9 +309,8 @@ static int fd_receive(int socket_fd)
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
-    if (recvmsg(socket_fd, &message, 0) <= 0 || message.msg_controllen < sizeof(control))
-        cannot("receive the file");
-    memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message))
+        memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
     return fd;
 }
 
@@ -431,21 +431,9 @@ struct ring {
 static int ask_for_ring(const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char byte;
-    union {
-        struct cmsghdr header;
-        char space[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), ring = -1;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", name);
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
-        recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == 1 && CMSG_FIRSTHDR(&message))
-        memcpy(&ring, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(ring));
+    int ring = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ? fd_receive(fd) : -1;
     close(fd);
     return ring;
 }

@@ -60,8 +60,8 @@ static int hold(const char *path)
     return fd < 0 ? fd : 0;
 }
 
-// Returns the names that the walk finds below `folder`, sorted by insertion into a set of 26
-// letters: each file of these tests has a name of one letter. An error adds '!'.
+// Returns the names of the files that the walk finds, sorted: each has one letter. An error adds
+// '!'.
 static const char *walk(const char *pattern)
 {
     static char names[32];
@@ -209,7 +209,7 @@ static void links_of_others_in_shared_folders_are_not_followed(void **state)
     make_link("a", "link");
     snprintf(path, sizeof(path), "%s/link", folder);
     if (lchown(path, 12345, 12345) < 0)
-        skip(); // not root
+        skip_because("only root gives a link to another user");
     assert_int_equal(hold(path), 0);
     assert_int_equal(chmod(folder, 01777), 0);
     assert_int_equal(hold(path), -EACCES);
@@ -267,7 +267,7 @@ static void automounts_are_not_triggered(void **state)
     }
     automounter_end(&automounter);
     if (!is_mounted)
-        skip();
+        skip_because("autofs cannot be mounted here: it takes root, and a kernel with autofs");
 }
 
 static void a_pending_automount_is_not_waited_for(void **state)
@@ -292,7 +292,7 @@ static void a_pending_automount_is_not_waited_for(void **state)
     }
     automounter_end(&automounter);
     if (!is_mounted)
-        skip();
+        skip_because("autofs cannot be mounted here: it takes root, and a kernel with autofs");
 }
 
 static bool enters(void *userdata, int fd, const struct stat *st)

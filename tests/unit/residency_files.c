@@ -244,9 +244,20 @@ static void processes_lead_to_mapped_files(void **state)
     file_set_free(set);
 }
 
-// Runs in a process of its own, because it lowers the hard limit. Returns the number of the check
-// that failed, or 0.
-static int look_without_descriptors(const char *proc, const char *link)
+// Runs `check` in a process of its own: it lowers the hard limit of descriptors. `check` returns
+// the number of the comparison that failed, or 0.
+static void check_in_a_child(int (*check)(char *path, char *other), char *path, char *other)
+{
+    int status;
+    process_files_end(); // the child starts a thread of its own
+    pid_t child = fork();
+    if (child == 0)
+        _exit(check(path, other));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static int look_without_descriptors(char *proc, char *link)
 {
     const int32_t pids[] = {13};
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
@@ -283,13 +294,7 @@ static void mappings_are_opened_for_each_look(void **state)
              major(st.st_dev), minor(st.st_dev), st.st_ino);
     make_process(13, "server", maps);
     make_map_file(13, "400000-401000", file);
-    process_files_end(); // the child starts a thread of its own
-    pid_t child = fork();
-    if (child == 0)
-        _exit(look_without_descriptors(proc, link));
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    check_in_a_child(look_without_descriptors, proc, link);
 }
 
 // A process can have its file mounted anywhere, and thereby give its mapping any name.
@@ -332,9 +337,9 @@ static size_t n_open(const struct file_set *set)
     return n;
 }
 
-// As look_without_descriptors().
-static int share_descriptors(char *path)
+static int share_descriptors(char *path, char *unused)
 {
+    (void)unused;
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
@@ -366,13 +371,7 @@ static void sets_share_the_descriptors(void **state)
         make_file(name, 5000);
     }
     CLEANUP(freep) char *path = path_of("many");
-    process_files_end();
-    pid_t child = fork();
-    if (child == 0)
-        _exit(share_descriptors(path));
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    check_in_a_child(share_descriptors, path, NULL);
 }
 
 static void own_mapped_files_are_found(void **state)
