@@ -121,7 +121,7 @@ static void tell_end(struct member *member)
     notify(member, SERVICE_EVENT_ENDED, result, err.text, NULL);
 }
 
-// What sessions have freed stays with the process if something above it on the heap is in use.
+// Freed memory of sessions stays with the process if something above this memory is in use.
 static void give_memory_back(void)
 {
 #ifdef __GLIBC__
