@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -36,13 +35,17 @@
 static void list_clear(struct mount_list *list)
 {
     list->fd = close_fd(list->fd);
+    list->changed = false;
     map64_clear(&list->devices);
 }
 
-static bool is_unchanged(const struct mount_list *list)
+static bool is_unchanged(struct mount_list *list)
 {
     struct pollfd changes = {.fd = list->fd, .events = POLLPRI};
-    return list->fd >= 0 && poll(&changes, 1, 0) == 0;
+    if (list->fd < 0)
+        return false;
+    list->changed = list->changed || poll(&changes, 1, 0) != 0;
+    return !list->changed;
 }
 
 // Returns whether the line is of a FUSE file system of a user: after " - ", the type, the source
@@ -136,8 +139,13 @@ static int trusted_read(struct foreign_mounts *mounts)
     return r < 0 ? r : devices_add(mounts, &mounts->first);
 }
 
+bool foreign_mounts_changed(const struct foreign_mounts *mounts)
+{
+    return mounts->own.changed || mounts->first.changed;
+}
+
 // Users can change the lists (fusermount): at most a tenth of the time is spent on reading them.
-static int trusted_renew(struct foreign_mounts *mounts)
+int foreign_mounts_renew(struct foreign_mounts *mounts)
 {
     if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
         return 0;
@@ -186,7 +194,7 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
         return -EXDEV;
     if (number == mounts->memory)
         return 0;
-    int r = trusted_renew(mounts);
+    int r = foreign_mounts_renew(mounts);
     if (r < 0 || map64_find(&mounts->own.devices, number) ||
         map64_find(&mounts->first.devices, number))
         return r;
@@ -197,17 +205,6 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
     if (!device)
         return -ENODEV;
     return map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
-}
-
-bool foreign_mounts_device(const struct foreign_mounts *mounts, int fd, dev_t *ret)
-{
-    uint64_t number;
-    if (!foreign_mount_number(fd, &number))
-        return false;
-    const uint64_t *device = map64_find(&mounts->own.devices, number);
-    device = device ? device : map64_find(&mounts->first.devices, number);
-    *ret = device ? makedev((unsigned)(*device >> 32), (unsigned)*device) : 0;
-    return device != NULL;
 }
 
 void foreign_mounts_begin(struct foreign_mounts *mounts)

@@ -22,6 +22,7 @@
 // The mounts of one mount namespace that its process can reach.
 struct mount_list {
     int fd;               // owned; its mountinfo, open as long as the list is valid; -1: none
+    bool changed;         // the mounts are others now: poll() tells of a change once
     struct map64 devices; // number of a mount -> device of its file system
 };
 
@@ -42,16 +43,17 @@ void foreign_mounts_done(struct foreign_mounts *mounts);
 // Gets the number of the mount of the file that `fd` holds. Returns false if it is not known.
 bool foreign_mount_number(int fd, uint64_t *ret);
 
+// Returns whether the lists of trusted mounts are known to have changed.
+bool foreign_mounts_changed(const struct foreign_mounts *mounts);
+// Reads these lists again if they have changed. Returns 0, -EAGAIN if mounts change so often that
+// the lists are not read before mounts->renew_earliest, or another negative errno.
+int foreign_mounts_renew(struct foreign_mounts *mounts);
+
 // Begins a round of judgements. In one round, the list of a process is read a few times at most.
 void foreign_mounts_begin(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
-// the file: the file is not trusted then; -EAGAIN if mounts change so often that the lists cannot
-// be read each time; or another negative errno. Asks no file system.
+// the file: the file is not trusted then; or an error of foreign_mounts_renew(). Asks no file
+// system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
-
-// Gets the device of the file system, as /proc/PID/maps has it (st_dev can differ: btrfs,
-// overlayfs), of a file that foreign_mounts_judge() trusted as the file of a name. Returns false if
-// the device is not known.
-bool foreign_mounts_device(const struct foreign_mounts *mounts, int fd, dev_t *ret);

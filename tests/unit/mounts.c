@@ -111,6 +111,48 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
         skip_because("only root makes mount namespaces");
 }
 
+// Runs in a mount namespace of its own. Returns the number of the comparison that failed, or 0; -1
+// without the right to make namespaces.
+static int change_twice(const char *folder)
+{
+    struct foreign_mounts mounts;
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+        return -1;
+    foreign_mounts_init(&mounts, "/proc");
+    int before = open(folder, O_PATH | O_CLOEXEC);
+    if (foreign_mounts_judge(&mounts, 0, before) != 0 || foreign_mounts_changed(&mounts))
+        return 1;
+    mounts.renew_earliest = NSEC_MAX;
+    if (mount("new", folder, "tmpfs", 0, "") < 0)
+        return 2;
+    int after = open(folder, O_PATH | O_CLOEXEC);
+    for (int i = 0; i < 3; i++) // poll() tells of the change once
+        if (foreign_mounts_judge(&mounts, 0, i ? after : before) != -EAGAIN ||
+            !foreign_mounts_changed(&mounts) || foreign_mounts_renew(&mounts) != -EAGAIN)
+            return 3;
+    mounts.renew_earliest = 0;
+    if (foreign_mounts_judge(&mounts, 0, after) != 0 || foreign_mounts_changed(&mounts) ||
+        foreign_mounts_judge(&mounts, 0, before) != 0)
+        return 4;
+    return 0;
+}
+
+static void an_old_list_judges_nothing(void **state)
+{
+    (void)state;
+    int status;
+    char folder[TEMP_FOLDER_MAX];
+    temp_folder_make(folder);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(change_twice(folder));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(rmdir(folder), 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0xff)
+        skip_because("only root makes mount namespaces");
+    assert_int_equal(status, 0);
+}
+
 // The list of a process is read to its limit, and a line at the limit counts as a whole or not at
 // all.
 static void a_cut_line_is_not_read(void **state)
@@ -184,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_this_namespace_is_trusted),
         cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
+        cmocka_unit_test(an_old_list_judges_nothing),
         cmocka_unit_test(a_cut_line_is_not_read),
         cmocka_unit_test(fuse_of_a_user_is_not_trusted),
     };
