@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -145,4 +147,36 @@ int maps_next(struct maps_reader *reader, struct mapping *ret)
 void maps_close(struct maps_reader *reader)
 {
     reader->fd = close_fd(reader->fd);
+}
+
+// Finds the mapping of this program that begins at the address.
+static int find_own(uint64_t start, dev_t *ret_device, uint64_t *ret_inode)
+{
+    int r;
+    struct mapping mapping;
+    struct maps_reader reader;
+    maps_begin(&reader, NULL, NULL);
+    reader.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (reader.fd < 0)
+        return -errno;
+    do
+        r = maps_next(&reader, &mapping);
+    while (r > 0 && mapping.start != start);
+    maps_close(&reader);
+    if (r <= 0)
+        return r < 0 ? r : -ENOENT;
+    *ret_device = makedev(mapping.major, mapping.minor);
+    *ret_inode = mapping.inode;
+    return 0;
+}
+
+int maps_identify(int fd, dev_t *ret_device, uint64_t *ret_inode)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    int r = find_own((uint64_t)(uintptr_t)page, ret_device, ret_inode);
+    munmap(page, size);
+    return r;
 }

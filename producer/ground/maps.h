@@ -48,3 +48,8 @@ void maps_begin(struct maps_reader *reader,
 // Returns 1 with the next mapping, borrowed until the next call; 0 at the end; or a negative errno.
 int maps_next(struct maps_reader *reader, struct mapping *ret);
 void maps_close(struct maps_reader *reader);
+
+// Gets the device and inode that maps has for the file, which `fd` has open for reading. (The
+// device is the file system's and can differ from st_dev: btrfs, overlayfs.) This program maps a
+// page of the file meanwhile. Returns 0 or a negative errno.
+int maps_identify(int fd, dev_t *ret_device, uint64_t *ret_inode);

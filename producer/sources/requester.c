@@ -85,16 +85,16 @@ static bool may_search(void *userdata, int fd, const struct stat *st)
     return allows(userdata, fd, st, 01);
 }
 
-bool requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
-                        const struct stat *st)
+int requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
+                       const struct stat *st)
 {
     char self[64], path[PATH_MAX];
     if (!requester || !requester->is_limited)
-        return true;
+        return 1;
     snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
     ssize_t n = readlink(self, path, sizeof(path) - 1);
     if (n <= 0 || *path != '/' || !allows(requester, fd, st, 04))
-        return false;
+        return 0;
     path[n] = '\0';
     struct stat found;
     struct named_path how = {.mounts = mounts,
@@ -102,5 +102,7 @@ bool requester_may_read(const struct requester *requester, struct foreign_mounts
                              .may_enter = may_search,
                              .userdata = (void *)(uintptr_t)requester};
     CLEANUP(close_fdp) int held = named_path_hold(&how, path, &found);
+    if (held == -EAGAIN)
+        return held;
     return held >= 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
 }

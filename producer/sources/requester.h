@@ -28,7 +28,8 @@ struct requester {
 // changes its user). A NULL requester has no limits.
 bool requester_may_trace(const struct requester *requester, const char *proc, int32_t pid);
 
-// Returns whether the user could open the file for reading by its present name. `st` is the stat of
-// `fd`. A file or folder with an access list counts as closed unless the user owns it.
-bool requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
-                        const struct stat *st);
+// Returns 1 if the user could open the file for reading by its present name, 0 if not, or -EAGAIN
+// if the mounts on the way cannot be judged now. `st` is the stat of `fd`. A file or folder with an
+// access list counts as closed unless the user owns it.
+int requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
+                       const struct stat *st);

@@ -404,6 +404,28 @@ class Residency(unittest.TestCase):
                 pid = self.process("sleep", *way, "chroot", root, "/bin/sleep", "60")
                 self.assertIn(f"{root}/bin/sleep", self.paths([pid]))
 
+    @lib.needs_root
+    @unittest.skipUnless(shutil.which("mkfs.btrfs"), "needs mkfs.btrfs (package btrfs-progs)")
+    def test_files_of_subvolumes(self):
+        """A file of btrfs and its snapshot have the same inode number, and maps has the same device
+        for both. They are two files."""
+        image, mounted = self.dir / "image", self.dir / "btrfs"
+        mounted.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(256 << 20)
+        subprocess.run(["mkfs.btrfs", "-q", image], check=True, stdout=subprocess.DEVNULL)
+        done = lib.run("mount", "-t", "btrfs", "-o", "loop", image, mounted)
+        if done.returncode != 0:
+            self.skipTest(f"btrfs cannot be mounted: {done.stderr}")
+        self.addCleanup(subprocess.run, ["umount", "-l", mounted], check=True)
+        subprocess.run(["btrfs", "-q", "subvolume", "create", mounted / "a"], check=True)
+        shutil.copy("/bin/sleep", mounted / "a")
+        subprocess.run(["btrfs", "-q", "subvolume", "snapshot", mounted / "a", mounted / "b"],
+                       check=True)
+        programs = [f"{mounted}/{name}/sleep" for name in "ab"]
+        found = self.paths([self.process("sleep", program, "60") for program in programs])
+        self.assertEqual([path for path in found if path.startswith(str(mounted))], programs)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,8 +3,11 @@
 // The search for files, in real temporary trees, and in a /proc made of plain files and links.
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -244,9 +247,10 @@ static void processes_lead_to_mapped_files(void **state)
     file_set_free(set);
 }
 
-// Runs `check` in a process of its own: it lowers the hard limit of descriptors. `check` returns
-// the number of the comparison that failed, or 0.
-static void check_in_a_child(int (*check)(char *path, char *other), char *path, char *other)
+// Runs `check` in a process of its own, whose limits and mounts it changes. `check` returns the
+// number of the comparison that failed, or 0; or -1 without the right to check, as this function
+// does.
+static int check_in_a_child(int (*check)(char *path, char *other), char *path, char *other)
 {
     int status;
     process_files_end(); // the child starts a thread of its own
@@ -254,7 +258,10 @@ static void check_in_a_child(int (*check)(char *path, char *other), char *path, 
     if (child == 0)
         _exit(check(path, other));
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0xff)
+        return -1;
     assert_int_equal(status, 0);
+    return 0;
 }
 
 static int look_without_descriptors(char *proc, char *link)
@@ -263,8 +270,8 @@ static int look_without_descriptors(char *proc, char *link)
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
     struct file_set *set;
     int fd;
-    // The set leaves 384 descriptors to the rest of the program, and to its walk.
-    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){384, 384}) < 0 ||
+    // The set leaves 392 descriptors to the rest of the program, and to its scans.
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){392, 392}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
         return 1;
     if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
@@ -343,7 +350,7 @@ static int share_descriptors(char *path, char *unused)
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    const rlim_t limit = 256 + 3 * 128 + 8; // of the program, of three walks, of files
+    const rlim_t limit = 256 + 3 * 136 + 8; // of the program, of three sets, of files
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *sets[3];
@@ -361,6 +368,32 @@ static int share_descriptors(char *path, char *unused)
     return n_open(sets[1]) != 6 ? 4 : 0;
 }
 
+// The files of the first set take all descriptors that a second set needs.
+static int give_descriptors_back(char *path, char *unused)
+{
+    (void)unused;
+    struct file_set_options options = {
+        .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
+    const rlim_t limit = 256 + 2 * 136 + 8;
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
+        return 1;
+    struct file_set *first = scan(&options), *second;
+    if (n_open(first) != 12 || file_set_new(&options, &second, NULL) < 0)
+        return 2;
+    file_set_sweep(first, NULL, NULL);
+    if (n_open(first) != 8)
+        return 3;
+    vec_foreach(file_set_files(first), file) {
+        int fd;
+        if (file_set_acquire(first, *file, &fd) < 0)
+            return 4;
+        file_set_release(*file, fd);
+    }
+    file_set_free(second);
+    file_set_free(first);
+    return 0;
+}
+
 static void sets_share_the_descriptors(void **state)
 {
     (void)state;
@@ -372,6 +405,64 @@ static void sets_share_the_descriptors(void **state)
     }
     CLEANUP(freep) char *path = path_of("many");
     check_in_a_child(share_descriptors, path, NULL);
+    check_in_a_child(give_descriptors_back, path, NULL);
+}
+
+static void change_mounts(const char *folder)
+{
+    while (mount("changing", folder, "tmpfs", 0, "") == 0 && umount(folder) == 0)
+        continue;
+    _exit(1);
+}
+
+// Scans while another process changes the mounts all the time. Returns the number of the comparison
+// that failed, or 0; -1 without the right to make namespaces.
+static int scan_among_changes(char *path, char *folder)
+{
+    const int32_t pids[] = {getpid()};
+    struct file_set_options options = {
+        .paths = &path, .n_paths = 1, .pids = pids, .n_pids = 1, .max_files = 999, .proc = "/proc"};
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+        return -1;
+    struct file_set *calm = scan(&options), *set;
+    pid_t changer = fork();
+    if (changer == 0)
+        change_mounts(folder);
+    nsec_t end = nsec_now(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC;
+    int n_pauses = 0, wrong = 0;
+    for (int i = 0; i < 20 || (n_pauses == 0 && nsec_now(CLOCK_MONOTONIC) < end); i++) {
+        if (file_set_new(&options, &set, NULL) < 0)
+            return 1;
+        for (int r; (r = file_set_scan(set, 0)) != 0;) {
+            nsec_t pause = file_set_resumes(set) - nsec_now(CLOCK_MONOTONIC);
+            n_pauses += pause > 0;
+            if (r < 0 || pause > NSEC_PER_SEC || nsec_now(CLOCK_MONOTONIC) > end)
+                return 2;
+            if (pause > 0)
+                nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+        }
+        wrong += file_set_files(set)->n != file_set_files(calm)->n;
+        file_set_free(set);
+    }
+    kill(changer, SIGKILL);
+    waitpid(changer, NULL, 0);
+    file_set_free(calm);
+    return n_pauses == 0 ? 3 : wrong ? 4 : 0;
+}
+
+static void mounts_that_change_hide_no_file(void **state)
+{
+    (void)state;
+    char name[16];
+    make_dir("calm");
+    make_dir("changing");
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof(name), "calm/%d", i);
+        make_file(name, 5000);
+    }
+    CLEANUP(freep) char *glob = path_of("cal*/*"), *changing = path_of("changing");
+    if (check_in_a_child(scan_among_changes, glob, changing) < 0)
+        skip_because("only root makes mount namespaces");
 }
 
 static void own_mapped_files_are_found(void **state)
@@ -456,6 +547,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_name_of_a_mapping_must_lead_to_its_file, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
+        cmocka_unit_test_setup_teardown(mounts_that_change_hide_no_file, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

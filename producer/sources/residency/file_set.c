@@ -7,13 +7,16 @@
 // device and inode of a maps line are first looked up in `mapped`, which remembers files in the set
 // and, during a scan, refused files. The device in maps is the file system's and can differ from
 // st_dev (btrfs, overlayfs): `mapped` has keys of its own, and the set's identity of a file is
-// always by fstat().
+// always by fstat(). On btrfs, files of several subvolumes have the same device and inode in maps:
+// there, `mapped` knows a file for each process.
 #include "producer/sources/residency/file_set.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 #include "common/cleanup.h"
 #include "common/folder.h"
@@ -29,7 +32,8 @@
 
 // Descriptors reserved for the rest of the program.
 #define FDS_RESERVED   256
-#define SHARE_MEMBER   4 // a user who is not root takes a part of the others
+#define FDS_EACH       (NAMED_DEPTH_MAX + 8) // a walk; lists of mounts, maps, files being opened
+#define SHARE_MEMBER   4                     // a user who is not root takes a part of the others
 #define PATH_ROOM      8192
 #define MAPPED_MAX     65536
 #define LATE_PAUSE     NSEC_PER_SEC
@@ -42,8 +46,9 @@ enum scan_stage { SCAN_IDLE, SCAN_PATHS, SCAN_NAMES, SCAN_PIDS, SCAN_MAPS };
 struct file_set {
     struct file_set_options options;
     struct residency_files files;
-    struct map64 by_inode; // hash of (st_dev, inode) -> address of the file
-    struct map64 mapped;   // hash of a maps line's device and inode -> see REFUSED
+    struct map64 by_inode;   // hash of (st_dev, inode) -> address of the file
+    struct map64 mapped;     // key_of() a maps line -> see REFUSED
+    struct map64 subvolumes; // devices whose inode numbers repeat -> 0
     uint32_t last_id;
     size_t n_open; // files that are open
     bool full_logged;
@@ -52,6 +57,7 @@ struct file_set {
     uint32_t scan;     // number of the present scan
     size_t position;   // in options.paths, then in `pids`
     bool was_late;     // this scan could not read a process, or the mounts, in time
+    bool again;        // the last step is to be repeated: the mounts could not be judged
     int32_t late_pid;  // the last process whose files could not be opened in time
     nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
     int32_t told_pid;  // the last process whose untrusted files were logged
@@ -60,6 +66,7 @@ struct file_set {
     struct pid_list pids;
     struct process_file maps_file;
     struct maps_reader maps; // of `maps_file`
+    struct mapping mapping;  // the last one
 };
 
 static uint64_t identity(uint64_t device, uint64_t inode)
@@ -70,11 +77,11 @@ static uint64_t identity(uint64_t device, uint64_t inode)
 // All sets, and their open files.
 static size_t n_sets, n_open_all;
 
-// Returns how many files may be open: the rest of the program has its reserve, and each walk.
+// Returns how many files may be open: the rest of the program has its reserve, and each set.
 static size_t n_open_max(void)
 {
     struct rlimit limit;
-    const rlim_t reserved = FDS_RESERVED + n_sets * NAMED_DEPTH_MAX;
+    const rlim_t reserved = FDS_RESERVED + n_sets * FDS_EACH;
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > reserved
                ? limit.rlim_cur - reserved
                : 0;
@@ -101,13 +108,26 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     return 0;
 }
 
-static void file_free(struct file_set *set, struct residency_file *file)
+static void file_close(struct file_set *set, struct residency_file *file)
 {
     if (file->fd >= 0) {
         set->n_open--;
         n_open_all--;
     }
     file->fd = close_fd(file->fd);
+}
+
+// Closes files until the others may stay open: there can be more sets than before. The files are
+// opened for each look from now on.
+static void close_some(struct file_set *set)
+{
+    for (size_t i = set->files.n; i > 0 && n_open_all > n_open_max(); i--)
+        file_close(set, set->files.items[i - 1]);
+}
+
+static void file_free(struct file_set *set, struct residency_file *file)
+{
+    file_close(set, file);
     free(file->path);
     free(file);
 }
@@ -117,6 +137,7 @@ static void scan_end(struct file_set *set)
     if (set->stage == SCAN_NAMES)
         named_files_end(&set->names);
     process_file_close(&set->maps_file);
+    set->again = false;
     set->stage = SCAN_IDLE;
 }
 
@@ -133,6 +154,7 @@ struct file_set *file_set_free(struct file_set *set)
     pid_list_done(&set->pids);
     map64_done(&set->by_inode);
     map64_done(&set->mapped);
+    map64_done(&set->subvolumes);
     foreign_mounts_done(&set->mounts);
     free(set);
     errno = saved;
@@ -227,6 +249,12 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
     return 0;
 }
 
+// Returns whether the mounts, and no process, are the reason of -EAGAIN.
+static bool must_judge_again(const struct file_set *set, int error)
+{
+    return error == -EAGAIN && foreign_mounts_changed(&set->mounts);
+}
+
 // Returns whether the error says nothing about the file.
 static bool passes(int error)
 {
@@ -259,7 +287,8 @@ static int open_path(struct file_set *set, const char *path, int *ret_fd, struct
     return held < 0 ? held : open_held(held, ret_fd, ret_stat);
 }
 
-// The walk has the stat of the file: most unwanted files are never opened.
+// The walk has the stat of the file: most unwanted files are never opened. Returns 0, -ENOMEM, or
+// -EAGAIN if the file must be judged again.
 static int add_named(struct file_set *set)
 {
     const struct named_files *walk = &set->names;
@@ -277,21 +306,33 @@ static int add_named(struct file_set *set)
         name_complain(set, walk->path, r);
         return 0;
     }
-    if (!requester_may_read(set->options.requester, &set->mounts, fd, &st)) {
-        close_fd(fd);
+    r = requester_may_read(set->options.requester, &set->mounts, fd, &st);
+    if (r > 0)
+        return add_opened(set, walk->path, NULL, fd, &st, &file);
+    close_fd(fd);
+    if (must_judge_again(set, r))
+        return r;
+    set->was_late |= r < 0;
+    if (r == 0)
         scan_complain(
             set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
             walk->path, (unsigned)set->options.requester->uid);
-        return 0;
-    }
-    return add_opened(set, walk->path, NULL, fd, &st, &file);
+    return 0;
 }
 
 static int step_names(struct file_set *set)
 {
-    int r = named_files_next(&set->names);
-    if (r == NAMED_FILE)
-        return add_named(set);
+    int r = set->again ? NAMED_FILE : named_files_next(&set->names);
+    set->again = false;
+    if (r == NAMED_FILE) {
+        r = add_named(set);
+        set->again = r == -EAGAIN;
+        return set->again ? 0 : r;
+    }
+    if (must_judge_again(set, r)) {
+        named_files_repeat(&set->names);
+        return 0;
+    }
     set->was_late |= passes(r);
     if (r < 0)
         name_complain(set, set->names.path, r);
@@ -331,20 +372,24 @@ static int list_pids(struct file_set *set)
 #define REFUSED (UINT64_C(1) << 63)
 
 // Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
-// to another file: the process decides where its file is mounted, and thereby about the name.
+// to another file: the process decides where its file is mounted, and thereby about the name. (On
+// btrfs, a file of another subvolume can pass for the file: the requester must have the right to
+// read the file.)
 static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
                         int *ret_fd, struct stat *ret_stat)
 {
-    dev_t device = 0;
+    dev_t device;
+    uint64_t inode;
     CLEANUP(close_fdp) int fd = -1;
     int r = open_path(set, path, &fd, ret_stat);
     if (r < 0)
         return r;
-    bool is_same = foreign_mounts_device(&set->mounts, fd, &device) && device == mapped->device &&
-                   ret_stat->st_ino == mapped->inode;
-    // A user may open what the user names; and before Linux 6.8, maps has the layers of overlayfs.
-    if (!is_same && (geteuid() == 0 || device == mapped->device))
+    if (maps_identify(fd, &device, &inode) < 0 || device != mapped->device ||
+        inode != mapped->inode)
         return -ESTALE;
+    r = requester_may_read(set->options.requester, &set->mounts, fd, ret_stat);
+    if (r <= 0)
+        return r < 0 ? r : -EACCES;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
@@ -408,25 +453,52 @@ static bool is_refused(const struct file_set *set, uint64_t key)
     return known && *known == (REFUSED | set->scan);
 }
 
+static uint64_t key_here(const struct file_mapping *mapped)
+{
+    return hash_u64(identity(mapped->device, mapped->inode) ^ hash_u64((uint64_t)mapped->pid));
+}
+
+// Returns the key of the file of a maps line in `mapped`.
+static uint64_t key_of(const struct file_set *set, const struct file_mapping *mapped)
+{
+    return map64_find(&set->subvolumes, mapped->device) ? key_here(mapped)
+                                                        : identity(mapped->device, mapped->inode);
+}
+
+// Learns whether inode numbers repeat on the device of the file.
+static int learn_device(struct file_set *set, const struct file_mapping *mapped, int fd)
+{
+    struct statfs fs;
+    bool has_subvolumes = fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
+    return has_subvolumes ? map64_set(&set->subvolumes, mapped->device, 0) : 0;
+}
+
 // A file that cannot be opened is refused for this process: another process may lead to the same
-// file. A file that is not wanted is refused for all.
-static int add_unknown(struct file_set *set, const struct file_mapping *mapped, const char *path,
-                       uint64_t key)
+// file. A file that is not wanted is refused for all. Returns 0, -ENOMEM, or -EAGAIN if the file
+// must be judged again.
+static int add_unknown(struct file_set *set, const struct file_mapping *mapped, const char *path)
 {
     int fd;
     struct stat st;
     struct residency_file *file = NULL;
-    uint64_t key_here = hash_u64(key ^ hash_u64((uint64_t)mapped->pid));
-    if (is_refused(set, key) || is_refused(set, key_here))
+    if (is_refused(set, key_of(set, mapped)) || is_refused(set, key_here(mapped)))
         return 0;
     int r = open_mapped(set, mapped, path, &fd, &st);
+    if (must_judge_again(set, r))
+        return r;
     if (r < 0) {
         set->was_late |= passes(r);
         refusal_tell(set, mapped->pid, path, r);
-        refuse(set, key_here);
+        refuse(set, key_here(mapped));
         return 0;
     }
+    r = learn_device(set, mapped, fd);
+    if (r < 0) {
+        close_fd(fd);
+        return r;
+    }
     r = add_opened(set, path, mapped, fd, &st, &file);
+    uint64_t key = key_of(set, mapped);
     if (file && set->mapped.n < 2 * MAPPED_MAX)
         return map64_set(&set->mapped, key, (uint64_t)(uintptr_t)file);
     if (r == 0 && !file)
@@ -446,10 +518,9 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
         .device = makedev(mapping->major, mapping->minor),
         .inode = mapping->inode,
     };
-    uint64_t key = identity(mapped.device, mapped.inode);
-    const uint64_t *known = map64_find(&set->mapped, key);
+    const uint64_t *known = map64_find(&set->mapped, key_of(set, &mapped));
     if (!known || *known & REFUSED)
-        return add_unknown(set, &mapped, path, key);
+        return add_unknown(set, &mapped, path);
     meet(set, (struct residency_file *)(uintptr_t)*known, &mapped);
     return 0;
 }
@@ -481,11 +552,14 @@ static int step_pids(struct file_set *set)
 
 static int step_maps(struct file_set *set)
 {
-    struct mapping mapping;
     int32_t pid = set->pids.items[set->position];
-    int r = maps_next(&set->maps, &mapping);
-    if (r > 0)
-        return add_mapping(set, pid, &mapping);
+    int r = set->again ? 1 : maps_next(&set->maps, &set->mapping);
+    set->again = false;
+    if (r > 0) {
+        r = add_mapping(set, pid, &set->mapping);
+        set->again = r == -EAGAIN;
+        return set->again ? 0 : r;
+    }
     set->was_late |= process_file_is_late(r);
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));
@@ -538,9 +612,21 @@ static bool may_stay(const struct file_set *set, const struct residency_file *fi
            !(file->fd >= 0 && fstat(file->fd, &st) == 0 && st.st_nlink == 0);
 }
 
+static bool must_pause(struct file_set *set)
+{
+    return foreign_mounts_changed(&set->mounts) && foreign_mounts_renew(&set->mounts) == -EAGAIN;
+}
+
+nsec_t file_set_resumes(const struct file_set *set)
+{
+    return foreign_mounts_changed(&set->mounts) ? set->mounts.renew_earliest : 0;
+}
+
 int file_set_scan(struct file_set *set, nsec_t deadline)
 {
     for (bool done = false; !done;) {
+        if (must_pause(set))
+            return FILE_SET_E_AGAIN;
         int r = step(set, &done);
         if (r < 0) {
             scan_end(set);
@@ -605,6 +691,7 @@ void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residenc
         swept = true;
     }
     set->files.n = n;
+    close_some(set);
     if (swept) // the map holds addresses of files
         map64_clear(&set->mapped);
 }

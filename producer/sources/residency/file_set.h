@@ -74,6 +74,9 @@ struct file_set *file_set_free(struct file_set *set); // closes all files; relea
 // `gone`. Otherwise returns FILE_SET_E_AGAIN or -ENOMEM. `deadline` is CLOCK_MONOTONIC. Only the
 // first scan logs its failures.
 int file_set_scan(struct file_set *set, nsec_t deadline);
+// Returns when the scan can go on (CLOCK_MONOTONIC; 0: at once): the mounts may have changed so
+// often that they cannot be judged before.
+nsec_t file_set_resumes(const struct file_set *set);
 
 // Returns the files in the order of discovery. Scans append files; only a sweep removes files.
 const struct residency_files *file_set_files(const struct file_set *set);

@@ -19,7 +19,7 @@ void named_files_begin(struct named_files *walk, struct foreign_mounts *mounts, 
     walk->pattern = pattern;
     walk->how = (struct named_path){.mounts = mounts};
     walk->n_folders = 0;
-    walk->began = walk->matched = false;
+    walk->began = walk->matched = walk->repeats = false;
     walk->is_glob = strpbrk(pattern, "*?[") != NULL;
     walk->path[0] = '\0';
     walk->held = -1;
@@ -164,7 +164,10 @@ static int tree_entry(struct named_files *walk, const struct named_folder *folde
 static int entry_next(struct named_files *walk)
 {
     const struct named_folder *folder = &walk->folders[walk->n_folders - 1];
-    const struct dirent *entry = readdir(folder->dir);
+    if (!walk->repeats)
+        walk->entry = readdir(folder->dir);
+    walk->repeats = false;
+    const struct dirent *entry = walk->entry;
     walk->path[folder->path_size] = '\0';
     if (!entry) {
         pop(walk);
@@ -183,11 +186,19 @@ int named_files_next(struct named_files *walk)
     walk->held = close_fd(walk->held);
     if (walk->n_folders > 0)
         return entry_next(walk);
-    // A glob without a match may be the name of a file: "a[1]".
-    if (walk->began && (!walk->is_glob || walk->matched))
-        return NAMED_END;
-    walk->is_glob = walk->is_glob && !walk->began;
+    if (!walk->repeats) {
+        // A glob without a match may be the name of a file: "a[1]".
+        if (walk->began && (!walk->is_glob || walk->matched))
+            return NAMED_END;
+        walk->is_glob = walk->is_glob && !walk->began;
+    }
     walk->began = true;
+    walk->repeats = false;
     walk->path[0] = '\0';
     return descend(walk, walk->pattern);
+}
+
+void named_files_repeat(struct named_files *walk)
+{
+    walk->repeats = true;
 }

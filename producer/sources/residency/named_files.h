@@ -38,6 +38,8 @@ struct named_files {
     size_t n_folders;
     dev_t device; // of the folder whose files are taken
     bool began, matched;
+    bool repeats;               // the next step
+    const struct dirent *entry; // the last one; borrowed from the last folder
     bool is_glob;               // the pattern has wildcards, and may match
     char path[NAMED_PATH_ROOM]; // of the last file, or of the last error
     // The last file.
@@ -52,4 +54,6 @@ void named_files_begin(struct named_files *walk, struct foreign_mounts *mounts,
 // last step, or a negative errno if walk->path is left out: -EINVAL if the path names no regular
 // file and no folder, or an errno of named_path_hold(). The walk goes on after an error.
 int named_files_next(struct named_files *walk);
+// Has the next step repeat the last one, which returned a negative errno.
+void named_files_repeat(struct named_files *walk);
 void named_files_end(struct named_files *walk);

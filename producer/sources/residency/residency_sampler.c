@@ -373,6 +373,12 @@ static void continue_scan(struct sampler *sampler, nsec_t deadline)
         log_warning(sampler->env.log, "linux.page_residency: search for files: %s", strerror(-r));
 }
 
+static nsec_t pause_of(const struct sampler *sampler)
+{
+    nsec_t wait = file_set_resumes(sampler->files) - nsec_now(CLOCK_MONOTONIC);
+    return sampler->in_round || wait < PAUSE ? PAUSE : wait;
+}
+
 // Works until `deadline`, on rounds first.
 static void work(struct sampler *sampler, nsec_t deadline)
 {
@@ -382,7 +388,7 @@ static void work(struct sampler *sampler, nsec_t deadline)
     if (!sampler->in_round && sampler->sweep_due)
         sweep(sampler);
     if (sampler->in_round || sampler->in_scan)
-        loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME) + PAUSE, 0);
+        loop_set_timer(sampler->work_timer, nsec_now(CLOCK_BOOTTIME) + pause_of(sampler), 0);
 }
 
 static void on_work(void *userdata)
