@@ -66,6 +66,12 @@ data_sources { config { name: "linux.perf_map" perf_map_config { process_cmdline
   period_ms: 50 } } }
 duration_ms: 200
 """
+RESIDENCY = """
+buffers { size_kb: 1024 }
+data_sources { config { name: "linux.page_residency" page_residency_config { pids: %d pids: %d
+  period_ms: 50 } } }
+duration_ms: 200
+"""
 
 
 class Failed(AssertionError):
@@ -93,7 +99,7 @@ class Soak:
         self.n_calm = 0  # the number of times that the kernel did not have to reclaim
         self.first = self.device = self.left_out = None
         self.theirs = self.folder / "theirs"
-        for folder in (self.theirs, self.theirs / "deaf"):
+        for folder in (self.theirs, self.theirs / "deaf", self.theirs / "lend"):
             folder.mkdir()
             os.chown(folder, strangers.UID, strangers.UID)
         (self.theirs / "mounted").touch()
@@ -204,6 +210,22 @@ class Soak:
             finally:
                 self.end_program(thief)
 
+    def lent_file(self):
+        """A process maps a file of an overlay over FUSE that never answers, while root records the
+        page residency of the files of this process and of the daemon."""
+        with self.fuse():
+            thief = strangers.start_program("lend", self.theirs / "lend", stderr=subprocess.DEVNULL)
+            try:
+                borrower = int(strangers.hear_program(thief).split()[1])
+                (self.folder / "residency.cfg").write_text(RESIDENCY % (borrower, self.daemon.pid))
+                self.n_attacks += 1
+                self.command(lib.MMTRACE, "record", "-q", "-c", self.folder / "residency.cfg", "-o",
+                             self.folder / "residency")
+                if not lib.of_kind(lib.decode(self.folder / "residency"), "page_residency"):
+                    raise Failed("the residency of the files of the daemon is not recorded")
+            finally:
+                self.end_program(thief)
+
     def held_map(self):
         """A process that never releases the lock of its memory map, while root records the names
         of all processes."""
@@ -256,7 +278,7 @@ class Soak:
     def round(self):
         steps = [self.trigger, self.record, self.clone, self.bugreport, self.heap, self.status,
                  self.noise, self.noise,
-                 self.blocking_descriptor, self.held_map]
+                 self.blocking_descriptor, self.held_map, self.lent_file]
         if self.n_rounds % DEAF_EVERY == 0:
             steps.append(self.deaf_folder)
         random.Random(self.n_rounds).shuffle(steps)
