@@ -337,8 +337,8 @@ class Kill(Base):
 
     @contextlib.contextmanager
     def greedy(self, join):
-        """A process with this name, which waits. The daemon starts later, and knows no other name of
-        the process."""
+        """A process with this name, which waits. The daemon starts later: it knows no other
+        name of the process."""
         program = self.root / "greedy"
         program.symlink_to(sys.executable)
         with subprocess.Popen([program, "-c", VICTIM], stdin=subprocess.PIPE,
