@@ -142,7 +142,10 @@ class Pretenders(unittest.TestCase):
         os.chown(mark, UID + 1, UID + 1)
         self.addCleanup(mark.unlink, missing_ok=True)
         with self.begin(vm.pid) as command:
-            lib.wait_for(lambda: mark.exists() and mark.stat().st_uid == UID, "the mark")
+            lib.wait_for(lambda: (mark.exists() and mark.stat().st_uid == UID)
+                         or command.poll() is not None, "the mark")
+            if command.poll() is not None:
+                self.fail(f"the command has ended: {command.stderr.read()}")
             command.send_signal(signal.SIGINT)
             command.communicate(timeout=20)
         self.assertFalse(mark.exists())
