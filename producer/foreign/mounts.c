@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,9 +23,11 @@
 #include "common/str.h"
 #include "producer/ground/proc_text.h"
 
-// The rest of a longer list is not known.
-#define TRUSTED_BYTES_MAX ((size_t)4 << 20)
+// The rest of a longer list is not known, nor is a longer line. A user who may mount FUSE file
+// systems makes a thousand lines of a few kilobytes.
+#define TRUSTED_BYTES_MAX ((size_t)256 << 20)
 #define OTHER_BYTES_MAX   ((size_t)128 << 10)
+#define ROOM          65536
 #define OTHER_READS_MAX   4
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
@@ -48,59 +52,123 @@ static bool is_unchanged(struct mount_list *list)
     return !list->changed;
 }
 
-// Returns whether the line is of a FUSE file system of a user: after " - ", the type, the source
-// and the options of the file system.
-static bool is_of_user(struct span line)
+// A line of mountinfo: number, number of the parent, MAJOR:MINOR, root, mount point, options, more
+// options, "-", type, source, options of the file system.
+struct mount_line {
+    uint64_t number;
+    struct span device, place, type, options;
+};
+
+static bool line_parse(struct span line, struct mount_line *ret)
 {
-    struct span word, type, source, options;
-    uint64_t uid;
+    struct span word;
+    uint64_t parent;
+    *ret = (struct mount_line){0};
+    if (!span_take_u64(&line, &ret->number) || !span_take_u64(&line, &parent) ||
+        !span_take_word(&line, &ret->device))
+        return false;
+    if (span_take_word(&line, &word)) // the root
+        span_take_word(&line, &ret->place);
     while (span_take_word(&line, &word) && !span_eq(word, "-"))
         continue;
-    if (!span_take_word(&line, &type) || !span_take_prefix(&type, "fuse") ||
-        !span_take_word(&line, &source) || !span_take_word(&line, &options))
+    if (span_take_word(&line, &ret->type) && span_take_word(&line, &word))
+        span_take_word(&line, &ret->options);
+    return true;
+}
+
+// Returns whether the line is of a FUSE file system of a user, or may be.
+static bool is_of_user(const struct mount_line *line)
+{
+    struct span type = line->type, options = line->options;
+    uint64_t uid;
+    if (!span_take_prefix(&type, "fuse"))
         return false;
     while (span_size(options) > 0 && !span_take_prefix(&options, "user_id="))
         options.pos++;
-    return span_take_u64(&options, &uid) && uid != 0 && uid != geteuid();
+    return !span_take_u64(&options, &uid) || (uid != 0 && uid != geteuid());
 }
 
-// Adds a line: number, number of the parent, MAJOR:MINOR, ...
-static int line_add(struct mount_list *list, struct span line)
+// Undoes the kernel's escapes (\040 for a blank). Returns the size.
+static size_t unescape(struct span text, char *room, size_t size)
 {
-    struct span device;
-    uint64_t id, parent, major, minor;
-    if (!span_take_u64(&line, &id) || !span_take_u64(&line, &parent) ||
-        !span_take_word(&line, &device))
-        return 0;
+    size_t n = 0;
+    for (const char *pos = text.pos; pos < text.end && n < size; n++) {
+        bool escaped = *pos == '\\' && text.end - pos >= 4;
+        room[n] = escaped ? (char)((pos[1] - '0') << 6 | (pos[2] - '0') << 3 | (pos[3] - '0'))
+                          : *pos;
+        pos += escaped ? 4 : 1;
+    }
+    return n;
+}
+
+static int device_add(struct mount_list *list, const struct mount_line *line)
+{
+    struct span device = line->device;
+    uint64_t major, minor;
     const char *colon = memchr(device.pos, ':', span_size(device));
     struct span after = {.pos = colon ? colon + 1 : device.end, .end = device.end};
     if (!span_take_u64(&device, &major) || !span_take_u64(&after, &minor))
         return 0;
-    return map64_set(&list->devices, id, major << 32 | minor);
+    return map64_set(&list->devices, line->number, major << 32 | minor);
 }
 
-static int text_read(int fd, struct strbuf *text, size_t max)
+static int automount_add(struct foreign_mounts *mounts, const struct mount_line *line)
 {
-    char piece[16384];
-    ssize_t n;
-    while (text->size < max && (n = read(fd, piece, sizeof(piece))) > 0)
-        strbuf_add(text, piece, (size_t)n);
-    return text->failed ? -ENOMEM : 0;
+    char path[PATH_MAX];
+    size_t n = unescape(line->place, path, sizeof(path));
+    return map64_set(&mounts->automounts, table_hash_bytes(path, n), 0);
+}
+
+static int line_add(struct foreign_mounts *mounts, struct mount_list *list, struct span text)
+{
+    struct mount_line line;
+    if (!line_parse(text, &line) || (list != &mounts->other && is_of_user(&line)))
+        return 0;
+    int r = device_add(list, &line);
+    if (r < 0 || list != &mounts->own || !span_eq(line.type, "autofs"))
+        return r;
+    return automount_add(mounts, &line);
+}
+
+// Adds the whole lines of a file. `room` has ROOM bytes.
+static int lines_add(struct foreign_mounts *mounts, struct mount_list *list, char *room, size_t max)
+{
+    size_t n = 0, n_all = 0;
+    bool is_cut = false; // the beginning of the first line is lost
+    int r = 0;
+    while (r == 0 && n_all < max) {
+        size_t free = max - n_all < ROOM - n ? max - n_all : ROOM - n;
+        ssize_t got = read(list->fd, room + n, free);
+        if (got <= 0)
+            break;
+        n_all += (size_t)got;
+        n += (size_t)got;
+        struct span rest = span_whole_lines(span_over(room, n)), line;
+        size_t used = span_size(rest);
+        if (used > 0 && is_cut)
+            span_take_line(&rest, &line);
+        is_cut = used > 0 ? false : is_cut || n == ROOM;
+        while (r == 0 && span_take_line(&rest, &line))
+            r = line_add(mounts, list, line);
+        n -= used;
+        memmove(room, room + used, n);
+        n = is_cut ? 0 : n;
+    }
+    return r;
 }
 
 // Opens the file before each reading, so that changes during the reading are noticed.
-static int list_read(struct mount_list *list, const char *path, bool is_trusted)
+static int list_read(struct foreign_mounts *mounts, struct mount_list *list, const char *path)
 {
     list_clear(list);
-    struct strbuf text CLEANUP(strbuf_done) = {0};
+    CLEANUP(freep) char *room = malloc(ROOM);
+    if (!room)
+        return -ENOMEM;
     list->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (list->fd < 0)
         return -errno;
-    int r = text_read(list->fd, &text, is_trusted ? TRUSTED_BYTES_MAX : OTHER_BYTES_MAX);
-    struct span rest = span_whole_lines(span_over(text.text, r == 0 ? text.size : 0));
-    for (struct span line; r == 0 && span_take_line(&rest, &line);)
-        if (!is_trusted || !is_of_user(line))
-            r = line_add(list, line);
+    int r = lines_add(mounts, list, room,
+                      list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX);
     if (r < 0)
         list_clear(list);
     return r;
@@ -126,14 +194,15 @@ static int first_read(struct foreign_mounts *mounts)
         own.st_ino == first.st_ino && own.st_dev == first.st_dev)
         return 0;
     snprintf(path, sizeof(path), "%s/1/mountinfo", mounts->proc);
-    int r = list_read(&mounts->first, path, true);
+    int r = list_read(mounts, &mounts->first, path);
     return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : 0;
 }
 
 static int trusted_read(struct foreign_mounts *mounts)
 {
     map64_clear(&mounts->devices);
-    int r = list_read(&mounts->own, "/proc/self/mountinfo", true);
+    map64_clear(&mounts->automounts);
+    int r = list_read(mounts, &mounts->own, "/proc/self/mountinfo");
     r = r < 0 ? r : first_read(mounts);
     r = r < 0 ? r : devices_add(mounts, &mounts->own);
     return r < 0 ? r : devices_add(mounts, &mounts->first);
@@ -156,11 +225,12 @@ int foreign_mounts_renew(struct foreign_mounts *mounts)
     if (r < 0) {
         list_clear(&mounts->own);
         list_clear(&mounts->first);
+        return r;
     }
     nsec_t ended = nsec_now(CLOCK_MONOTONIC);
     nsec_t pause = (RENEW_SHARE - 1) * (ended - begun);
     mounts->renew_earliest = ended + (pause < RENEW_PAUSE_MAX ? pause : RENEW_PAUSE_MAX);
-    return r;
+    return 0;
 }
 
 static int other_renew(struct foreign_mounts *mounts, int32_t pid)
@@ -176,7 +246,7 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     if (mounts->n_other_reads++ >= OTHER_READS_MAX)
         return -ENODEV;
     snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->proc, (int)pid);
-    return list_read(&mounts->other, path, false);
+    return list_read(mounts, &mounts->other, path);
 }
 
 bool foreign_mount_number(int fd, uint64_t *ret)
@@ -187,13 +257,26 @@ bool foreign_mount_number(int fd, uint64_t *ret)
     return span_take_u64(&number, ret);
 }
 
-int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
+static bool is_held(const struct foreign_mounts *mounts, uint64_t number)
 {
-    uint64_t number;
-    if (!foreign_mount_number(fd, &number))
-        return -EXDEV;
-    if (number == mounts->memory)
-        return 0;
+    for (size_t i = 0; i < mounts->n_held; i++)
+        if (mounts->held[i].number == number)
+            return true;
+    return mounts->knows_memory && number == mounts->memory;
+}
+
+// Without a descriptor for the mount, the mount is judged again for the next file.
+static void hold(struct foreign_mounts *mounts, uint64_t number, int fd)
+{
+    if (!mounts->in_round || mounts->n_held == FOREIGN_HELD_MAX)
+        return;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy >= 0)
+        mounts->held[mounts->n_held++] = (struct held_mount){.number = number, .fd = copy};
+}
+
+static int judge_by_lists(struct foreign_mounts *mounts, int32_t pid, uint64_t number)
+{
     int r = foreign_mounts_renew(mounts);
     if (r < 0 || map64_find(&mounts->own.devices, number) ||
         map64_find(&mounts->first.devices, number))
@@ -207,8 +290,44 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
     return map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
 }
 
+int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
+{
+    uint64_t number;
+    if (!foreign_mount_number(fd, &number))
+        return -EXDEV;
+    if (is_held(mounts, number))
+        return 0;
+    int r = judge_by_lists(mounts, pid, number);
+    if (r == 0)
+        hold(mounts, number, fd);
+    return r;
+}
+
+bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)
+{
+    char link[32], path[PATH_MAX + NAME_MAX + 2];
+    if (mounts->automounts.n == 0)
+        return false;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
+    ssize_t n = readlink(link, path, PATH_MAX);
+    if (n <= 0)
+        return false;
+    n -= path[n - 1] == '/';
+    n += snprintf(path + n, NAME_MAX + 2, "/%s", name);
+    return map64_find(&mounts->automounts, table_hash_bytes(path, (size_t)n)) != NULL;
+}
+
+void foreign_mounts_end(struct foreign_mounts *mounts)
+{
+    while (mounts->n_held > 0)
+        close_fd(mounts->held[--mounts->n_held].fd);
+    mounts->in_round = false;
+}
+
 void foreign_mounts_begin(struct foreign_mounts *mounts)
 {
+    foreign_mounts_end(mounts);
+    mounts->in_round = true;
     mounts->other_pid = 0;
 }
 
@@ -219,16 +338,17 @@ void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
     CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     if (memory < 0) // an older kernel
         memory = memfd_create("", MFD_CLOEXEC);
-    if (memory < 0 || !foreign_mount_number(memory, &mounts->memory))
-        mounts->memory = 0;
+    mounts->knows_memory = memory >= 0 && foreign_mount_number(memory, &mounts->memory);
 }
 
 void foreign_mounts_done(struct foreign_mounts *mounts)
 {
+    foreign_mounts_end(mounts);
     struct mount_list *const lists[] = {&mounts->own, &mounts->first, &mounts->other};
     for (size_t i = 0; i < 3; i++) {
         list_clear(lists[i]);
         map64_done(&lists[i]->devices);
     }
     map64_done(&mounts->devices);
+    map64_done(&mounts->automounts);
 }

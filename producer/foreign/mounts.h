@@ -26,12 +26,25 @@ struct mount_list {
     struct map64 devices; // number of a mount -> device of its file system
 };
 
+// A mount that was judged as trusted. Its number stays its own as long as it is held.
+struct held_mount {
+    uint64_t number;
+    int fd; // owned; a file of the mount (O_PATH)
+};
+
+#define FOREIGN_HELD_MAX 32
+
 struct foreign_mounts {
     const char *proc;             // borrowed
-    uint64_t memory;              // number of the kernel's own mount for shared memory; 0: unknown
+    uint64_t memory;              // number of the kernel's own mount for shared memory
+    bool knows_memory;            // `memory` is known
     struct mount_list own, first; // of this process, of process 1
     struct map64 devices;         // devices of these two lists -> 0
+    struct map64 automounts;      // hash of a path of `own` where an automount begins -> 0
     nsec_t renew_earliest;        // the two lists are not read before (CLOCK_MONOTONIC)
+    struct held_mount held[FOREIGN_HELD_MAX];
+    size_t n_held;
+    bool in_round;
     struct mount_list other;      // of process `other_pid`, which led to a file of neither list
     int32_t other_pid;            // 0: none
     unsigned n_other_reads;       // of the list of this process in this round
@@ -49,11 +62,18 @@ bool foreign_mounts_changed(const struct foreign_mounts *mounts);
 // the lists are not read before mounts->renew_earliest, or another negative errno.
 int foreign_mounts_renew(struct foreign_mounts *mounts);
 
-// Begins a round of judgements. In one round, the list of a process is read a few times at most.
+// Begins and ends a round of judgements. A round holds the mounts that were trusted: later changes
+// of other mounts do not matter to their files. In one round, the list of a process is read a few
+// times at most.
 void foreign_mounts_begin(struct foreign_mounts *mounts);
+void foreign_mounts_end(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
 // the file: the file is not trusted then; or an error of foreign_mounts_renew(). Asks no file
 // system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
+
+// Returns whether an automount begins at the entry of the folder. A look-up there could wait for the
+// automounter. The answer is as new as the last judgement.
+bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name);

@@ -21,8 +21,6 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
-#define TRIES_MAX 4
-
 // File systems whose files the kernel makes. They have no pages. A look-up in /proc may wait for
 // locks of a process (map_files), or lead into its mounts; open() of a file of tracefs may take
 // events away from others.
@@ -119,21 +117,18 @@ static int open_resolved(int folder, const char *name, uint64_t resolve)
     return (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
 }
 
-// A look-up in a folder of automounts, or at a place where an automount is pending, would wait for
-// the automounter. A look-up in the kernel's cache does not wait (Linux 5.12), and mounts are
-// always in the cache. A look-up that enters no mount may read the disk.
+// A look-up in a folder of automounts, or at a place where an automount begins, would wait for the
+// automounter. A look-up in the kernel's cache does not wait (Linux 5.12), and mounts are always in
+// the cache. Elsewhere, O_PATH triggers nothing.
 static int open_next(const struct steps *steps, const char *name)
 {
-    for (int tries = 0; tries < TRIES_MAX; tries++) {
-        int fd = open_resolved(steps->at, name, RESOLVE_CACHED);
-        if (fd < 0 && (errno == ENOSYS || errno == EINVAL || errno == EPERM) && !steps->is_autofs)
-            fd = openat(steps->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        else if (fd < 0 && errno == EAGAIN && !steps->is_autofs)
-            fd = open_resolved(steps->at, name, RESOLVE_NO_XDEV);
-        if (fd >= 0 || (errno != EAGAIN && errno != EXDEV))
-            return fd < 0 ? -errno : fd;
-    }
-    return steps->is_autofs ? -ENOENT : -EAGAIN;
+    bool may_wait =
+        !steps->is_autofs && !foreign_mounts_is_automount(steps->how->mounts, steps->at, name);
+    int fd = may_wait ? openat(steps->at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC)
+                      : open_resolved(steps->at, name, RESOLVE_CACHED);
+    if (fd < 0 && !may_wait && errno == EAGAIN)
+        return -ENOENT;
+    return fd < 0 ? -errno : fd;
 }
 
 static int steps_look_up(struct steps *steps, const char *name)
@@ -142,7 +137,7 @@ static int steps_look_up(struct steps *steps, const char *name)
     const struct named_path *how = steps->how;
     if (!S_ISDIR(steps->st.st_mode))
         return -ENOTDIR;
-    if (how->may_enter && !how->may_enter(how->userdata, steps->at, &steps->st))
+    if (!named_path_allows(how, steps->at, &steps->st, 01))
         return -EACCES;
     CLEANUP(close_fdp) int fd = open_next(steps, name);
     int r = fd < 0 ? fd : examine(how, fd, &st);
@@ -203,8 +198,10 @@ static int entry_hold_by_number(int folder, const char *name)
     return is_here ? steal_fd(&fd) : -EXDEV;
 }
 
-int named_entry_hold(int folder, const char *name)
+int named_entry_hold(const struct named_path *how, int folder, const char *name)
 {
+    if (foreign_mounts_is_automount(how->mounts, folder, name))
+        return -EXDEV;
     int fd = open_resolved(folder, name, RESOLVE_NO_XDEV | RESOLVE_NO_MAGICLINKS);
     if (fd < 0 && (errno == ENOSYS || errno == EPERM))
         return entry_hold_by_number(folder, name);

@@ -6,8 +6,7 @@
 // - Nothing in /proc is looked up: its links (root, cwd, fd) lead into the mounts of other
 //   processes, and map_files waits for locks of its process.
 // - A link in a folder that everybody may write to (/tmp) is followed only if its owner is this
-// user
-//   or the owner of the folder, as fs.protected_symlinks has it.
+//   user, or the owner of the folder, as fs.protected_symlinks has it.
 // - No automount is triggered, and none is waited for.
 // - The number of components is limited, those of links included.
 #pragma once
@@ -23,8 +22,9 @@ struct foreign_mounts;
 struct named_path {
     struct foreign_mounts *mounts; // borrowed
     bool no_links;                 // follow no link at all
-    // Asked before each look-up in a folder, which `fd` holds; NULL: each folder may be entered.
-    bool (*may_enter)(void *userdata, int fd, const struct stat *st);
+    // Asked before each look-up in a folder, which `fd` holds (`bits` 01), and before its entries are
+    // listed (05); NULL: each folder may be used.
+    bool (*may_use)(void *userdata, int fd, const struct stat *st, mode_t bits);
     void *userdata;
 };
 
@@ -37,4 +37,11 @@ int named_path_hold(const struct named_path *how, const char *path, struct stat 
 
 // Holds an entry of a folder: a link itself, not its target. Returns a descriptor of its path
 // (O_PATH), which the caller closes, or a negative errno: -EXDEV if something is mounted there.
-int named_entry_hold(int folder, const char *name);
+int named_entry_hold(const struct named_path *how, int folder, const char *name);
+
+// Returns whether the folder may be used.
+static inline bool named_path_allows(const struct named_path *how, int fd, const struct stat *st,
+                                     mode_t bits)
+{
+    return !how->may_use || how->may_use(how->userdata, fd, st, bits);
+}

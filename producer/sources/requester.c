@@ -60,12 +60,14 @@ static bool is_in(const struct requester *requester, gid_t gid)
     return requester->gid == gid;
 }
 
-// Returns whether the mode gives the user `bit` (04: read, 01: search).
-static bool mode_allows(const struct requester *requester, const struct stat *st, mode_t bit)
+// Returns whether the mode gives the user all of `bits` (04: read, 01: search).
+static bool mode_allows(const struct requester *requester, const struct stat *st, mode_t bits)
 {
     if (st->st_uid == requester->uid)
-        return st->st_mode & (bit << 6);
-    return st->st_mode & (is_in(requester, st->st_gid) ? bit << 3 : bit);
+        bits <<= 6;
+    else if (is_in(requester, st->st_gid))
+        bits <<= 3;
+    return (st->st_mode & bits) == bits;
 }
 
 static bool has_list(int fd)
@@ -75,14 +77,15 @@ static bool has_list(int fd)
     return getxattr(self, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-static bool allows(const struct requester *requester, int fd, const struct stat *st, mode_t bit)
+static bool allows(const struct requester *requester, int fd, const struct stat *st, mode_t bits)
 {
-    return mode_allows(requester, st, bit) && (st->st_uid == requester->uid || !has_list(fd));
+    return mode_allows(requester, st, bits) && (st->st_uid == requester->uid || !has_list(fd));
 }
 
-static bool may_search(void *userdata, int fd, const struct stat *st)
+bool requester_may_use(void *requester, int fd, const struct stat *st, mode_t bits)
 {
-    return allows(userdata, fd, st, 01);
+    const struct requester *user = requester;
+    return !user || !user->is_limited || allows(user, fd, st, bits);
 }
 
 int requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
@@ -99,7 +102,7 @@ int requester_may_read(const struct requester *requester, struct foreign_mounts 
     struct stat found;
     struct named_path how = {.mounts = mounts,
                              .no_links = true,
-                             .may_enter = may_search,
+                             .may_use = requester_may_use,
                              .userdata = (void *)(uintptr_t)requester};
     CLEANUP(close_fdp) int held = named_path_hold(&how, path, &found);
     if (held == -EAGAIN)

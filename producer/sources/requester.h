@@ -28,6 +28,10 @@ struct requester {
 // changes its user). A NULL requester has no limits.
 bool requester_may_trace(const struct requester *requester, const char *proc, int32_t pid);
 
+// Returns whether the user may use a folder, which `fd` holds: search (`bits` 01), list (04), or
+// both (05). Fit for named_path.h.
+bool requester_may_use(void *requester, int fd, const struct stat *st, mode_t bits);
+
 // Returns 1 if the user could open the file for reading by its present name, 0 if not, or -EAGAIN
 // if the mounts on the way cannot be judged now. `st` is the stat of `fd`. A file or folder with an
 // access list counts as closed unless the user owns it.

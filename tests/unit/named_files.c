@@ -68,7 +68,7 @@ static const char *walk(const char *pattern)
     static struct named_files found;
     bool has[27] = {0};
     int r;
-    named_files_begin(&found, &mounts, pattern);
+    named_files_begin(&found, &(struct named_path){.mounts = &mounts}, pattern);
     while ((r = named_files_next(&found)) != NAMED_END) {
         const char *name = strrchr(found.path, '/');
         name = name ? name + 1 : found.path;
@@ -295,8 +295,9 @@ static void a_pending_automount_is_not_waited_for(void **state)
         skip_because("autofs cannot be mounted here: it takes root, and a kernel with autofs");
 }
 
-static bool enters(void *userdata, int fd, const struct stat *st)
+static bool enters(void *userdata, int fd, const struct stat *st, mode_t bits)
 {
+    assert_true(bits == 01 || bits == 05);
     struct stat other;
     assert_int_equal(fstat(fd, &other), 0);
     assert_int_equal(other.st_ino, st->st_ino);
@@ -310,11 +311,15 @@ static void folders_may_be_refused(void **state)
     make("real/a");
     make_link("real", "link");
     assert_int_equal(stat(below("real"), &st), 0);
-    struct named_path how = {.mounts = &mounts, .may_enter = enters, .userdata = &st.st_ino};
+    struct named_path how = {.mounts = &mounts, .may_use = enters, .userdata = &st.st_ino};
     struct stat found;
     assert_int_equal(named_path_hold(&how, below("real/a"), &found), -EACCES);
     CLEANUP(close_fdp) int fd = named_path_hold(&how, below("real"), &found);
     assert_true(fd >= 0);
+    struct named_files walk;
+    named_files_begin(&walk, &how, below("real"));
+    assert_int_equal(named_files_next(&walk), -EACCES); // may not be listed
+    named_files_end(&walk);
     how = (struct named_path){.mounts = &mounts, .no_links = true};
     assert_int_equal(named_path_hold(&how, below("link/a"), &found), -ELOOP);
 }

@@ -270,8 +270,8 @@ static int look_without_descriptors(char *proc, char *link)
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
     struct file_set *set;
     int fd;
-    // The set leaves 392 descriptors to the rest of the program, and to its scans.
-    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){392, 392}) < 0 ||
+    // The set leaves 432 descriptors to the rest of the program, and to its scans.
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){432, 432}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
         return 1;
     if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
@@ -350,7 +350,7 @@ static int share_descriptors(char *path, char *unused)
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    const rlim_t limit = 256 + 3 * 136 + 8; // of the program, of three sets, of files
+    const rlim_t limit = 256 + 3 * 176 + 8; // of the program, of three sets, of files
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *sets[3];
@@ -374,7 +374,7 @@ static int give_descriptors_back(char *path, char *unused)
     (void)unused;
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    const rlim_t limit = 256 + 2 * 136 + 8;
+    const rlim_t limit = 256 + 2 * 176 + 8;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *first = scan(&options), *second;

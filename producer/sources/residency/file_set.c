@@ -8,7 +8,7 @@
 // and, during a scan, refused files. The device in maps is the file system's and can differ from
 // st_dev (btrfs, overlayfs): `mapped` has keys of its own, and the set's identity of a file is
 // always by fstat(). On btrfs, files of several subvolumes have the same device and inode in maps:
-// there, `mapped` knows a file for each process.
+// there, `mapped` knows a file for each process and name.
 #include "producer/sources/residency/file_set.h"
 
 #include <dirent.h>
@@ -32,12 +32,14 @@
 
 // Descriptors reserved for the rest of the program.
 #define FDS_RESERVED   256
-#define FDS_EACH       (NAMED_DEPTH_MAX + 8) // a walk; lists of mounts, maps, files being opened
-#define SHARE_MEMBER   4                     // a user who is not root takes a part of the others
+#define FDS_EACH       (NAMED_DEPTH_MAX + FOREIGN_HELD_MAX + 16) // walk, mounts, files being opened
+#define SHARE_MEMBER   4 // a user who is not root takes a part of the others
 #define PATH_ROOM      8192
 #define MAPPED_MAX     65536
 #define LATE_PAUSE     NSEC_PER_SEC
 #define LATE_SCANS_MAX 30
+#define REPEATS_MAX    (10 * NSEC_PER_SEC) // of the steps of a scan, while mounts change
+#define LINES_MAX      (1 << 20)           // of the maps of a process
 
 VEC_DEFINE(pid_list, int32_t);
 
@@ -58,6 +60,10 @@ struct file_set {
     size_t position;   // in options.paths, then in `pids`
     bool was_late;     // this scan could not read a process, or the mounts, in time
     bool again;        // the last step is to be repeated: the mounts could not be judged
+    nsec_t begun;      // time of the scan (CLOCK_MONOTONIC)
+    unsigned n_lines;  // of the maps of the present process
+    bool told_name;    // a failure of the present path was logged
+    bool told_changes; // the changes of mounts were logged
     int32_t late_pid;  // the last process whose files could not be opened in time
     nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
     int32_t told_pid;  // the last process whose untrusted files were logged
@@ -137,6 +143,7 @@ static void scan_end(struct file_set *set)
     if (set->stage == SCAN_NAMES)
         named_files_end(&set->names);
     process_file_close(&set->maps_file);
+    foreign_mounts_end(&set->mounts);
     set->again = false;
     set->stage = SCAN_IDLE;
 }
@@ -249,10 +256,24 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
     return 0;
 }
 
-// Returns whether the mounts, and no process, are the reason of -EAGAIN.
-static bool must_judge_again(const struct file_set *set, int error)
+static bool may_repeat(const struct file_set *set)
 {
-    return error == -EAGAIN && foreign_mounts_changed(&set->mounts);
+    return nsec_now(CLOCK_MONOTONIC) - set->begun < REPEATS_MAX;
+}
+
+// Returns whether the mounts, and no process, are the reason of -EAGAIN, and the step is to be
+// repeated.
+static bool must_judge_again(struct file_set *set, int error)
+{
+    if (error != -EAGAIN || !foreign_mounts_changed(&set->mounts))
+        return false;
+    if (may_repeat(set))
+        return true;
+    if (!set->told_changes)
+        log_warning(set->options.log,
+                    "linux.page_residency: mounts change all the time: some files are found late");
+    set->told_changes = true;
+    return false;
 }
 
 // Returns whether the error says nothing about the file.
@@ -268,8 +289,10 @@ static void name_complain(struct file_set *set, const char *path, int r)
                       : r == -EXDEV
                           ? "a user has mounted the file system there: it may never answer"
                           : strerror(-r);
-    scan_complain(set, "linux.page_residency: %s: %s%s", path, why,
-                  r == -EACCES ? " (run as root)" : "");
+    if (!set->told_name)
+        scan_complain(set, "linux.page_residency: %s: %s%s", path, why,
+                      r == -EACCES && geteuid() != 0 ? " (run as root)" : "");
+    set->told_name = true;
 }
 
 // Opens the file that `held` (O_PATH) holds.
@@ -313,10 +336,11 @@ static int add_named(struct file_set *set)
     if (must_judge_again(set, r))
         return r;
     set->was_late |= r < 0;
-    if (r == 0)
+    if (r == 0 && !set->told_name)
         scan_complain(
             set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
             walk->path, (unsigned)set->options.requester->uid);
+    set->told_name |= r == 0;
     return 0;
 }
 
@@ -415,16 +439,29 @@ static int open_by_range(struct file_set *set, const struct file_mapping *mapped
     return r < 0 ? r : open_held(held.fd, ret_fd, ret_stat);
 }
 
+// The process can have executed a set-uid program since it was checked.
+static int open_range_of(struct file_set *set, const struct file_mapping *mapped, int *ret_fd,
+                         struct stat *ret_stat)
+{
+    CLEANUP(close_fdp) int fd = -1;
+    int r = open_by_range(set, mapped, &fd, ret_stat);
+    if (r == 0 && !requester_may_trace(set->options.requester, set->options.proc, mapped->pid))
+        r = -ESRCH;
+    if (r == 0)
+        *ret_fd = steal_fd(&fd);
+    return r;
+}
+
 // Opens a mapped file. Its name serves where its address range does not: without the capability;
 // and for a process with another root, which cannot reach the mount (-ENODEV).
 static int open_mapped(struct file_set *set, const struct file_mapping *mapped, const char *path,
                        int *ret_fd, struct stat *ret_stat)
 {
-    int r = open_by_range(set, mapped, ret_fd, ret_stat);
+    int r = open_range_of(set, mapped, ret_fd, ret_stat);
     if (r != -EPERM && r != -EACCES && r != -ENODEV)
         return r;
     int by_name = open_by_name(set, mapped, path, ret_fd, ret_stat);
-    return by_name == 0 || r != -ENODEV ? by_name : r;
+    return by_name == 0 || passes(by_name) || r != -ENODEV ? by_name : r;
 }
 
 // Files of the kernel without a place in a file system, "/[aio] (deleted)", are not told of.
@@ -459,10 +496,12 @@ static uint64_t key_here(const struct file_mapping *mapped)
 }
 
 // Returns the key of the file of a maps line in `mapped`.
-static uint64_t key_of(const struct file_set *set, const struct file_mapping *mapped)
+static uint64_t key_of(const struct file_set *set, const struct file_mapping *mapped,
+                       const char *path)
 {
-    return map64_find(&set->subvolumes, mapped->device) ? key_here(mapped)
-                                                        : identity(mapped->device, mapped->inode);
+    return map64_find(&set->subvolumes, mapped->device)
+               ? hash_u64(key_here(mapped) ^ hash_bytes(path, strlen(path)))
+               : identity(mapped->device, mapped->inode);
 }
 
 // Learns whether inode numbers repeat on the device of the file.
@@ -481,7 +520,7 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
     int fd;
     struct stat st;
     struct residency_file *file = NULL;
-    if (is_refused(set, key_of(set, mapped)) || is_refused(set, key_here(mapped)))
+    if (is_refused(set, key_of(set, mapped, path)) || is_refused(set, key_here(mapped)))
         return 0;
     int r = open_mapped(set, mapped, path, &fd, &st);
     if (must_judge_again(set, r))
@@ -498,7 +537,7 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
         return r;
     }
     r = add_opened(set, path, mapped, fd, &st, &file);
-    uint64_t key = key_of(set, mapped);
+    uint64_t key = key_of(set, mapped, path);
     if (file && set->mapped.n < 2 * MAPPED_MAX)
         return map64_set(&set->mapped, key, (uint64_t)(uintptr_t)file);
     if (r == 0 && !file)
@@ -518,7 +557,7 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
         .device = makedev(mapping->major, mapping->minor),
         .inode = mapping->inode,
     };
-    const uint64_t *known = map64_find(&set->mapped, key_of(set, &mapped));
+    const uint64_t *known = map64_find(&set->mapped, key_of(set, &mapped, path));
     if (!known || *known & REFUSED)
         return add_unknown(set, &mapped, path);
     meet(set, (struct residency_file *)(uintptr_t)*known, &mapped);
@@ -533,7 +572,12 @@ static int step_pids(struct file_set *set)
     bool allowed = requester_may_trace(set->options.requester, set->options.proc, pid);
     int r = allowed ? process_file_open_maps(&set->maps_file, &set->maps, set->options.proc, pid)
                     : -EACCES;
+    if (r == 0 && !requester_may_trace(set->options.requester, set->options.proc, pid)) {
+        process_file_close(&set->maps_file); // a set-uid program's
+        r = -EACCES;
+    }
     if (r == 0) {
+        set->n_lines = 0;
         set->stage = SCAN_MAPS;
         return 0;
     }
@@ -555,6 +599,8 @@ static int step_maps(struct file_set *set)
     int32_t pid = set->pids.items[set->position];
     int r = set->again ? 1 : maps_next(&set->maps, &set->mapping);
     set->again = false;
+    if (r > 0 && ++set->n_lines > LINES_MAX) // the process can map on, ahead of the reader
+        r = -EAGAIN;
     if (r > 0) {
         r = add_mapping(set, pid, &set->mapping);
         set->again = r == -EAGAIN;
@@ -577,6 +623,7 @@ static int step(struct file_set *set, bool *ret_done)
         set->scan++;
         set->position = 0;
         set->was_late = false;
+        set->begun = nsec_now(CLOCK_MONOTONIC);
         foreign_mounts_begin(&set->mounts);
         set->told_pid = 0;
         if (set->mapped.n >= MAPPED_MAX) // the map also has old refusals
@@ -585,7 +632,14 @@ static int step(struct file_set *set, bool *ret_done)
         return 0;
     case SCAN_PATHS:
         if (set->position < set->options.n_paths) {
-            named_files_begin(&set->names, &set->mounts, set->options.paths[set->position]);
+            named_files_begin(&set->names,
+                              &(struct named_path){
+                                  .mounts = &set->mounts,
+                                  .may_use = requester_may_use,
+                                  .userdata = (void *)(uintptr_t)set->options.requester,
+                              },
+                              set->options.paths[set->position]);
+            set->told_name = false;
             set->stage = SCAN_NAMES;
             return 0;
         }
@@ -614,7 +668,8 @@ static bool may_stay(const struct file_set *set, const struct residency_file *fi
 
 static bool must_pause(struct file_set *set)
 {
-    return foreign_mounts_changed(&set->mounts) && foreign_mounts_renew(&set->mounts) == -EAGAIN;
+    return foreign_mounts_changed(&set->mounts) && may_repeat(set) &&
+           foreign_mounts_renew(&set->mounts) == -EAGAIN;
 }
 
 nsec_t file_set_resumes(const struct file_set *set)
@@ -654,6 +709,9 @@ static int open_same(struct file_set *set, const struct residency_file *file,
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)
         return -ESTALE;
+    r = mapped ? 1 : requester_may_read(set->options.requester, &set->mounts, fd, &st);
+    if (r <= 0)
+        return r < 0 ? r : -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
@@ -665,7 +723,10 @@ int file_set_acquire(struct file_set *set, const struct residency_file *file, in
         return 0;
     }
     int r = file->by_path ? open_same(set, file, NULL, ret_fd) : -ENOENT;
-    return r < 0 && file->mapped.pid ? open_same(set, file, &file->mapped, ret_fd) : r;
+    if (r == 0 || !file->mapped.pid)
+        return r;
+    int by_mapping = open_same(set, file, &file->mapped, ret_fd);
+    return by_mapping < 0 && passes(r) ? r : by_mapping;
 }
 
 void file_set_release(const struct residency_file *file, int fd)

@@ -14,10 +14,10 @@
 
 #define WILDCARDS "*?[\\"
 
-void named_files_begin(struct named_files *walk, struct foreign_mounts *mounts, const char *pattern)
+void named_files_begin(struct named_files *walk, const struct named_path *how, const char *pattern)
 {
     walk->pattern = pattern;
-    walk->how = (struct named_path){.mounts = mounts};
+    walk->how = *how;
     walk->n_folders = 0;
     walk->began = walk->matched = walk->repeats = false;
     walk->is_glob = strpbrk(pattern, "*?[") != NULL;
@@ -64,8 +64,11 @@ static int push(struct named_files *walk, int fd, const char *rest)
     return NAMED_STEP;
 }
 
+// Lists the folder that `held` holds and walk->st describes.
 static int read_held(struct named_files *walk, int held, const char *rest)
 {
+    if (!named_path_allows(&walk->how, held, &walk->st, 05))
+        return -EACCES;
     int fd = openat(held, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
     return fd < 0 ? -errno : push(walk, fd, rest);
 }
@@ -118,7 +121,7 @@ static int descend(struct named_files *walk, const char *rest)
 // Holds an entry of a folder as the last file. Returns 0 or a negative errno.
 static int entry_hold(struct named_files *walk, int folder, const char *name)
 {
-    walk->held = named_entry_hold(folder, name);
+    walk->held = named_entry_hold(&walk->how, folder, name);
     int r = walk->held < 0 ? walk->held : fstat(walk->held, &walk->st) < 0 ? -errno : 0;
     if (r < 0)
         walk->held = close_fd(walk->held);

@@ -3,7 +3,7 @@
 // Finds the files that a path of a config names: one file, the matches of a glob, or all files
 // below a folder. A walk pauses after each step:
 //
-//     named_files_begin(&walk, &mounts, path);
+//     named_files_begin(&walk, &how, path);
 //     while ((r = named_files_next(&walk)) != NAMED_END)
 //         if (r == NAMED_FILE)
 //             ... walk.path, walk.st, walk.held ...
@@ -47,8 +47,8 @@ struct named_files {
     int held; // a descriptor of its path (O_PATH), borrowed until the next step
 };
 
-// `mounts` is borrowed.
-void named_files_begin(struct named_files *walk, struct foreign_mounts *mounts,
+// Names are looked up, and folders listed, as `how` allows.
+void named_files_begin(struct named_files *walk, const struct named_path *how,
                        const char *pattern);
 // Returns NAMED_FILE if the step has found a regular file, NAMED_STEP if not, NAMED_END after the
 // last step, or a negative errno if walk->path is left out: -EINVAL if the path names no regular

@@ -182,7 +182,7 @@ int residency_open(int dir_fd, const char *path, int *ret_fd, struct stat *ret_s
     if (fd == -ENOENT) // no /proc
         fd = open_readonly(dir_fd, path);
     if (fd < 0)
-        return fd;
+        return fd == -EAGAIN ? -EBUSY : fd;
     if (fstat(fd, &opened) < 0)
         return -errno;
     if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)

@@ -65,7 +65,8 @@ void residency_probe_get_stats(const struct residency_probe *probe,
 
 // Opens a regular file for probing: read-only, and O_NOATIME if permitted. Never blocks on a FIFO,
 // a device or a lease, and has no side effects on them. `ret_stat` may be NULL. The caller closes
-// *ret_fd. Returns 0; -EINVAL if the file is not a regular file; or the negative errno of opening.
+// *ret_fd. Returns 0; -EINVAL if the file is not a regular file; -EBUSY if a process has a lease on
+// the file; or another negative errno of opening.
 int residency_open(int dir_fd, const char *path, int *ret_fd, struct stat *ret_stat);
 
 // Counts the resident pages among the first `pages`: one cachestat per 65,536 pages, or a mincore
