@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the commands of docs/cookbook.md on a recording, and print the page with their output.
 
-usage: cookbook.py --build DIR TRACE [PAGE]
+usage: cookbook.py --build DIR FOLDER [PAGE]
 
 A command is a line that begins with "    $ ", with further lines that begin with "    > ". The
-indented lines below are its output. TRACE is called storm.pftrace in the commands; the recording of
-tests/e2e/recorded_storm.py has what they ask for.
+indented lines below are its output. FOLDER has the traces that tests/e2e/recorded_storm.py records.
 """
 import argparse
 import os
@@ -28,11 +27,12 @@ def commands_of(page):
 
 
 class Runner:
-    """Runs commands in a folder that has the trace, and the programs in its path."""
+    """Runs commands in a folder that has the traces, with the programs in its path."""
 
-    def __init__(self, build, trace, folder):
+    def __init__(self, build, traces, folder):
         self.folder = pathlib.Path(folder)
-        shutil.copy(trace, self.folder / "storm.pftrace")
+        for trace in traces:
+            shutil.copy(trace, self.folder)
         build = pathlib.Path(build).resolve()
         places = [build / "converter", build / "producer", build / "producer" / "pintool"]
         self.env = {**os.environ, "PATH": ":".join([*map(str, places), os.environ["PATH"]])}
@@ -46,11 +46,11 @@ class Runner:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
-    parser.add_argument("trace")
+    parser.add_argument("traces", type=pathlib.Path)
     parser.add_argument("page", nargs="?", default=PAGE, type=pathlib.Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cookbook-") as folder:
-        runner = Runner(options.build, options.trace, folder)
+        runner = Runner(options.build, options.traces.glob("*.pftrace"), folder)
 
         def with_output(match):
             command = match[1].replace("\n    > ", "\n").strip()

@@ -403,19 +403,23 @@ class Storm(Report):
 
 
     def test_cookbook(self):
-        """Each command of the cookbook works on the recording, and answers with a table as the
+        """Each command of the cookbook works on the recordings, and answers with a table as the
         page shows it."""
         page = cookbook.PAGE.read_text()
-        self.assertEqual(len(re.findall(r"^## \d+\. ", page, re.MULTILINE)), 15)
+        self.assertEqual([int(n) for n in re.findall(r"^## (\d+)\. ", page, re.MULTILINE)],
+                         list(range(1, 18)))
         folder = self.dir / "cookbook"
         folder.mkdir()
-        runner = cookbook.Runner(lib.BUILD, self.trace, folder)
+        traces = [self.trace, *recorded_storm.record_more(self.trace)]
+        runner = cookbook.Runner(lib.BUILD, traces, folder)
+        answers = {}
         for command, shown in cookbook.commands_of(page):
             with self.subTest(command):
                 done = runner.run(command)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 wanted = [line.split() for line in shown.splitlines()]
-                found = [line.split() for line in done.stdout.splitlines()]
+                answers[command] = done.stdout.splitlines()
+                found = [line.split() for line in answers[command]]
                 self.assertEqual(bool(found), bool(wanted))
                 if len(wanted) > 1 and set("".join(wanted[1])) == {"-"}:
                     self.assertEqual(found[0], wanted[0])
@@ -423,6 +427,22 @@ class Storm(Report):
         # The kernel may have killed processes of other tests meanwhile.
         self.assertRegex(runner.run("mmsql verdict storm.pftrace").stdout,
                          r"the kernel killed (exporter|\d+ processes: )")
+
+        def rows_of(database, column):
+            lines, = [lines for command, lines in answers.items()
+                      if f"query {database}" in command and column in lines[0]]
+            head, _, *rows = [re.split(" {2,}", line.strip()) for line in lines]
+            return {row[0]: dict(zip(head, row)) for row in rows}
+        held = rows_of("both.db", "least")
+        self.assertEqual((held["pinned.pftrace"]["least"], held["pinned.pftrace"]["evicted_mib"]),
+                         ("100.0", "0"))
+        self.assertLess(float(held["storm.pftrace"]["least"]), 100)
+        self.assertGreater(int(held["storm.pftrace"]["evicted_mib"]), 0)
+        reclaims = {boot: int(row["reclaims"])
+                    for boot, row in rows_of("boots.db", "desktop_after").items()}
+        self.assertEqual(set(reclaims), {f"boot-{n}.pftrace" for n in (1, 2, 3)})
+        self.assertEqual(max(reclaims, key=reclaims.get), "boot-2.pftrace")
+        self.assertEqual(set(rows_of("boots.db", "took")), {"settings", "database", "gallery"})
 
     @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
     @lib.needs_tracefs
