@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import sqlite3
+import struct
 import sys
 import tempfile
 import unittest
@@ -16,6 +17,7 @@ import zlib
 import browser
 import lib
 import recorded_storm
+from protowire import field
 
 sys.path.insert(0, str(lib.ROOT / "scripts"))
 import cookbook  # noqa: E402
@@ -25,6 +27,41 @@ PRESSURE = GOLDEN / "mm_pressure.pftrace"
 HEAP = GOLDEN / "heap_continuous.pftrace"
 FOLDER = lib.ROOT / "converter" / "report"
 VENDORED = FOLDER / "vendor"
+# A second after the last sample of verdict_residency.textproto.
+END = ("packet { trusted_packet_sequence_id: 1 timestamp: 13000000000 "
+       "sys_stats { vmstat { key: VMSTAT_NR_FREE_PAGES value: 1 } } }")
+N_EVENTS = 1_000_000
+# Fields of TracePacket and FtraceEvent, and keys of vmstat.
+CLOCK_SNAPSHOT, FTRACE_EVENTS, PROCESS_TREE, SYS_STATS, TIMESTAMP, SEQUENCE = 6, 1, 2, 7, 8, 10
+RSS_STAT, RECLAIM_BEGIN, RECLAIM_END = 313, 46, 47
+VMSTAT = (1, 9, 11, 14, 15, 41, 42, 49, 50, 119, 124, 149, 150, 153, 154, 186)
+N_TASKS, STEP_NS, BUNDLE = 40, 100_000, 1000
+
+
+def write_many_events(path):
+    """A trace of N_EVENTS kernel events: forty tasks reclaim and grow, all the time. Each bundle of
+    events has a reading of vmstat."""
+    def packet(body):
+        return field(1, body + field(SEQUENCE, 1))
+
+    pids = range(1000, 1000 + N_TASKS)
+    ends = {pid: [field(2, pid) + field(kind, body) for kind, body in (
+        (RECLAIM_BEGIN, field(1, 0) + field(3, 0x400)), (RECLAIM_END, field(1, pid % 64)),
+        (RSS_STAT, field(1, 1) + field(2, pid << 20) + field(3, 1) + field(4, pid)))]
+        for pid in pids}
+    with open(path, "wb") as out:
+        out.write(packet(field(CLOCK_SNAPSHOT, field(1, field(1, 6) + field(2, 1)) + field(2, 6))))
+        out.write(packet(field(TIMESTAMP, 1) + field(PROCESS_TREE, b"".join(
+            field(1, field(1, pid) + field(2, 1) + field(3, b"task%d" % pid)) for pid in pids))))
+        for first in range(0, N_EVENTS, BUNDLE):
+            events = bytearray(field(1, 0))
+            for n in range(first, first + BUNDLE):
+                pid = pids[n // 3 % N_TASKS]
+                events += field(2, field(1, (n + 1) * STEP_NS) + ends[pid][n % 3])
+            out.write(packet(field(FTRACE_EVENTS, bytes(events))))
+            out.write(packet(field(TIMESTAMP, (first + BUNDLE) * STEP_NS) + field(
+                SYS_STATS, b"".join(field(2, field(1, key) + field(2, 100_000 + first * key % 9973))
+                                    for key in VMSTAT))))
 
 
 class Report(unittest.TestCase):
@@ -359,6 +396,84 @@ class InBrowser(Report):
         page.settle()
         self.assertRegex(page.run("byId('tip').hidden ? '' : byId('tip').textContent"),
                          r"^page \d+ at .*: (not )?resident")
+
+    def test_pins_of_a_file(self):
+        """The map shows which pages are pinned, and the part of them that is resident: of 256 pages
+        of 64 KiB, the pages 0 to 199 go after a second, 0 to 149 come back after another one."""
+        trace, pins, database, output = (self.dir / f"pins.{kind}"
+                                         for kind in ("pftrace", "meta", "db", "html"))
+        trace.write_bytes(lib.encode((GOLDEN / "imports" / "verdict_residency.textproto")
+                                     .read_text() + END))
+        pinned, size = ((100, 200), (240, 256)), 65536
+        pins.write_bytes(b"".join(struct.pack(">II", a * size, (b - a) * size) for a, b in pinned))
+        done = lib.run(lib.MMSQL, "convert", "-q", trace, "--pinlist", f"{pins}=libbig.so", "-o",
+                       database)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.make(output, database)
+        chart, = self.data_of(output)["traces"][0]["data"]["pin_coverage"]
+        self.assertEqual([round(value) for value in chart["v"]], [100, 14, 57])
+        page = self.open(output)
+        page.run("document.querySelector('.map .plot').scrollIntoView({block: 'center'})")
+        left, x, y, width = page.run(
+            "(() => { const box = document.querySelector('.map .plot').getBoundingClientRect(); "
+            "return [LEFT, box.x, box.y, box.width] })()")
+        shown = []
+        for at in (0.5, 1.5, 2.5):
+            page.mouse("mouseMoved", x + left + (width - left - 12) * at / 3, y + 40)
+            page.settle()
+            shown.append(page.run("[...document.querySelectorAll('.map .legend b')]"
+                                  ".map(value => value.textContent)"))
+        self.assertEqual(shown, [["16 MiB of 16 MiB (100 %)", "100 %"],
+                                 ["3.5 MiB of 16 MiB (22 %)", "14 %"],  # 16 of 116 pinned pages
+                                 ["12.9 MiB of 16 MiB (80 %)", "57 %"]])
+        marks = page.run("""(() => {
+            const canvas = document.querySelector('.map canvas'), scale = devicePixelRatio;
+            const ink = canvas.getContext('2d').getImageData((LEFT - 6) * scale, 0, 1,
+                MAP_HEIGHT * scale).data;
+            return [...Array(MAP_HEIGHT).keys()].map(row => ink[row * scale * 4 + 3] > 0) })()""")
+        for row, is_marked in enumerate(marks):
+            first, last = (at * 256 / len(marks) for at in (row, row + 1))
+            inside = any(a <= first and last <= b for a, b in pinned)
+            outside = all(last < a or first > b for a, b in pinned)
+            if inside or outside:
+                self.assertEqual(is_marked, inside, f"row {row}")
+
+    def test_java_allocations(self):
+        """A log of allocations is a flame graph of bytes, with the classes as its leaves."""
+        log, database, output = (self.dir / f"alloc.{kind}" for kind in ("log", "db", "html"))
+        log.write_text("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
+                       "+1,LA;::run()V\n+2,LA;::make()V\n=3,0;1;2\n3\n3\n"
+                       "+4,jthread[main], jclass[LB; file: B.java], size[16, hex: 0x10]\n=5,4;1\n"
+                       "5\n")
+        done = lib.run(lib.MMSQL, "convert", "-q", PRESSURE, log, "-o", database)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.make(output, database)
+        page = self.open(output)
+        self.assertEqual(page.run("document.querySelector('#flame-0 h3').textContent"),
+                         "Java allocations (log): sampled objects")
+        page.run("document.querySelector('#flame-0 input').focus()")
+        page.type("A.make")
+        shown = [page.run("document.querySelector('#flame-0 .range').textContent")]
+        page.press("Escape")
+        page.run("document.querySelector('#flame-0 .flame').focus()")
+        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
+            page.press(key)
+        shown.append(page.run("document.querySelector('#flame-0 .range').textContent"))
+        # Two arrays of 24 bytes, beside an object of 16.
+        self.assertEqual(shown, ["1 frame, 75 % of all", "A.make(): 48 B (75 %), itself 0 B"])
+
+    def test_a_million_events(self):
+        """The page is small, and opens in a second."""
+        trace, output = self.dir / "many.pftrace", self.dir / "many.html"
+        write_many_events(trace)
+        self.make(output, trace)
+        self.assertLess(output.stat().st_size, 2 << 20)
+        data = self.data_of(output)["traces"][0]["data"]
+        n_reclaims = sum(sum(lane["n"]) for lane in data["lanes"])
+        self.assertEqual(n_reclaims, -(-N_EVENTS // 3), "the last one has no end")
+        page = self.open(output)
+        self.assertLess(min(page.open(output) for _ in range(5)), 1)
+        self.assertGreaterEqual(page.run("document.querySelectorAll('#charts .plot').length"), 8)
 
 
 @lib.needs_root

@@ -8,7 +8,6 @@ page.traces.forEach((trace, i) => {
   trace.start = Number(BigInt(trace.start) / 1000n); // us
   trace.list = verdictLists[i];
   trace.path = trace.data.about.path[0] || trace.input;
-  trace.pageBytes = trace.data.page_size.bytes[0];
 });
 
 // Parts of a sentence that stay on one line: a number and its unit, a pid, a date with its time.

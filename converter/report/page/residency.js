@@ -72,7 +72,7 @@ function filesPanels(trace, mark) {
 
 // Makes a map of one file: time to the right, the first page on top.
 function mapPanel(trace, file, pins, mark) {
-  const {label, pages, runs} = file;
+  const {label, pages, pageBytes, runs} = file;
   const canvas = make("canvas", {});
   const plot = make("div", {class: "plot", role: "img",
     "aria-label": "Resident pages of " + label + " over time"}, canvas);
@@ -94,8 +94,8 @@ function mapPanel(trace, file, pins, mark) {
   const read = () => {
     const seconds = time.at === null ? Math.min(time.to, trace.span / 1e6) - 1e-6 : time.at;
     const [resident, held] = residentAt(seconds);
-    value.textContent = bytes(resident * trace.pageBytes) + " of " +
-      bytes(pages * trace.pageBytes) + " (" + Math.round(resident / pages * 100) + " %)";
+    value.textContent = bytes(resident * pageBytes) + " of " +
+      bytes(pages * pageBytes) + " (" + Math.round(resident / pages * 100) + " %)";
     pinned.textContent = nPinned ? Math.round(held / nPinned * 100) + " %" : "";
   };
   const draw = () => {
@@ -130,7 +130,7 @@ function mapPanel(trace, file, pins, mark) {
     context.textBaseline = "top";
     context.fillText("0", LEFT - 12, 1);
     context.textBaseline = "bottom";
-    context.fillText(bytes(pages * trace.pageBytes), LEFT - 12, MAP_HEIGHT);
+    context.fillText(bytes(pages * pageBytes), LEFT - 12, MAP_HEIGHT);
     drawKills(context, width, 0, MAP_HEIGHT);
     read();
   };
@@ -141,7 +141,7 @@ function mapPanel(trace, file, pins, mark) {
     if (page < 0 || page >= pages || time.at === null) return tip("");
     const run = runs.find((each) => each.a <= page && each.b > page && each.from <= time.at &&
       each.to > time.at);
-    tip("page " + number(page) + " at " + bytes(page * trace.pageBytes) + ": " +
+    tip("page " + number(page) + " at " + bytes(page * pageBytes) + ": " +
       (run ? "resident from " + moment(run.from, 0.01) + " to " + moment(run.to, 0.01)
         : "not resident"), event.clientX, event.clientY);
   });
@@ -176,6 +176,7 @@ function mapPanels(trace, mark) {
   const folder = commonFolder((trace.data.residency || sets).map((set) => set.series));
   return sets.map((set) => mapPanel(trace, {
     path: set.series, label: set.series.slice(folder.length) || set.series, pages: set.pages[0],
+    pageBytes: set.page_bytes[0],
     runs: set.t.map((t, i) => ({from: t / 1e6, to: set.e[i] / 1e6, a: set.a[i], b: set.b[i]})),
   }, (trace.data.pins || []).find((pin) => pin.series === set.series), mark));
 }

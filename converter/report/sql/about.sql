@@ -71,6 +71,3 @@ figure(place, name, value, unit, worse) AS (
   SELECT 13, 'swapped in', n * :page, 'bytes', 1 FROM vmstat WHERE name = 'pswpin' UNION ALL
   SELECT 14, 'processes killed by the kernel', n, 'times', 1 FROM vmstat WHERE name = 'oom_kill')
 SELECT name, value, unit, worse FROM figure WHERE value IS NOT NULL ORDER BY place, name;
-
--- @page_size
-SELECT :page AS bytes;

@@ -34,7 +34,7 @@ LIMIT 100;
 -- to the first sample without it (`e`). If the runs are too many, the largest are kept.
 WITH
 file AS (
-  SELECT f.id, f.path,
+  SELECT f.id, f.path, f.page_size_bytes,
     (SELECT max(pages) FROM page_residency_sample s WHERE s.file_id = f.id) AS pages,
     (SELECT sum(end_page - start_page) FROM page_residency_change c WHERE c.file_id = f.id)
       AS change
@@ -44,11 +44,12 @@ chosen AS (
   WHERE pages > 0 AND EXISTS (SELECT 1 FROM page_residency_span p WHERE p.file_id = file.id)
   ORDER BY place LIMIT 6),
 run AS (
-  SELECT c.place, c.path, c.pages, p.ts, p.ts + p.dur AS end_ts, p.start_page, p.end_page,
+  SELECT c.place, c.path, c.pages, c.page_size_bytes, p.ts, p.ts + p.dur AS end_ts, p.start_page,
+    p.end_page,
     row_number() OVER (PARTITION BY c.id ORDER BY p.n_pages DESC, p.dur DESC, p.id) AS rank
   FROM chosen c JOIN page_residency_span p ON p.file_id = c.id)
-SELECT path AS series, pages, (ts - :start) / 1000 AS t, (end_ts - :start) / 1000 AS e,
-  start_page AS a, end_page AS b
+SELECT path AS series, pages, page_size_bytes AS page_bytes, (ts - :start) / 1000 AS t,
+  (end_ts - :start) / 1000 AS e, start_page AS a, end_page AS b
 FROM run WHERE rank <= 4000 ORDER BY place, ts, start_page;
 
 -- @pins
