@@ -24,8 +24,9 @@ FROM _android_cpu_per_uid t;
 --   diff_ms: CPU time that was taken (ms).
 --   cpu_ratio: CPU time as a share of one processor.
 CREATE VIEW android_cpu_per_uid_counter AS
-SELECT id, ts, next_ts - ts AS dur, track_id, next_value - value AS diff_ms,
-       (next_value - value) * 1e6 / (next_ts - ts) AS cpu_ratio
+SELECT id, ts, CAST(next_ts - ts AS INTEGER) AS dur, track_id,
+       CAST(next_value - value AS REAL) AS diff_ms,
+       CAST((next_value - value) * 1e6 / (next_ts - ts) AS REAL) AS cpu_ratio
 FROM (
   SELECT id, ts, track_id, value, lead(ts) OVER track AS next_ts,
          lead(value) OVER track AS next_value
@@ -53,15 +54,16 @@ SELECT id, ts, utid, prio, tag, msg FROM logs WHERE log_source = 'android_logcat
 --   transport: Path of the line into the journal.
 CREATE VIEW linux_systemd_journald_logs AS
 SELECT id, ts, utid, prio, tag, msg,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = l.arg_set_id AND a.key = 'uid') AS uid,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'comm') AS comm,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'systemd_unit') AS systemd_unit,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'hostname') AS hostname,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS transport
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = l.arg_set_id AND a.key = 'uid') AS INTEGER) AS uid,
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = l.arg_set_id AND a.key = 'comm') AS TEXT) AS comm,
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = l.arg_set_id AND a.key = 'systemd_unit') AS TEXT) AS systemd_unit,
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = l.arg_set_id AND a.key = 'hostname') AS TEXT) AS hostname,
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = l.arg_set_id AND a.key = 'transport') AS TEXT) AS transport
 FROM logs l WHERE log_source = 'systemd_journald';
 
 -- Flags that Android's features depend on (module android.aflags).

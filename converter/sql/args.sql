@@ -18,18 +18,19 @@
 --   value_type: int, uint, string, real, pointer, bool, json or null.
 --   display_value: The value as text, whatever its type.
 CREATE VIEW args AS
-SELECT arg_set_id << 20 | slot AS id, arg_set_id, coalesce(flat_key, key) AS flat_key, key,
-  CASE WHEN type <> 3 AND typeof(value) = 'integer' THEN value END AS int_value,
-  CASE WHEN typeof(value) = 'text' THEN value END AS string_value,
-  CASE WHEN type = 3 THEN CAST(value AS REAL) END AS real_value,
-  CASE WHEN type < 2 AND typeof(value) = 'text' THEN 'string' ELSE CASE type
+SELECT CAST(arg_set_id << 20 | slot AS INTEGER) AS id, arg_set_id,
+  CAST(coalesce(flat_key, key) AS TEXT) AS flat_key, key,
+  CAST(CASE WHEN type <> 3 AND typeof(value) = 'integer' THEN value END AS INTEGER) AS int_value,
+  CAST(CASE WHEN typeof(value) = 'text' THEN value END AS TEXT) AS string_value,
+  CAST(CASE WHEN type = 3 THEN value END AS REAL) AS real_value,
+  CAST(CASE WHEN type < 2 AND typeof(value) = 'text' THEN 'string' ELSE CASE type
     WHEN 0 THEN 'int' WHEN 1 THEN 'uint' WHEN 2 THEN 'string' WHEN 4 THEN 'pointer'
     WHEN 5 THEN 'bool' WHEN 6 THEN 'json' WHEN 7 THEN 'null'
-    ELSE 'real' END END AS value_type,
-  CASE WHEN typeof(value) = 'text' THEN value ELSE CASE type WHEN 1 THEN printf('%u', value)
+    ELSE 'real' END END AS TEXT) AS value_type,
+  CAST(CASE WHEN typeof(value) = 'text' THEN value ELSE CASE type WHEN 1 THEN printf('%u', value)
     WHEN 3 THEN CAST(CAST(value AS REAL) AS TEXT) WHEN 4 THEN printf('0x%x', value)
     WHEN 5 THEN CASE value WHEN 0 THEN 'false' ELSE 'true' END
-      ELSE CAST(value AS TEXT) END END AS display_value
+      ELSE value END END AS TEXT) AS display_value
 FROM (SELECT e.id AS arg_set_id, f.slot, f.key, f.flat_key, f.type, CASE f.slot
     WHEN 0 THEN e.value_0 WHEN 1 THEN e.value_1 WHEN 2 THEN e.value_2 WHEN 3 THEN e.value_3
     WHEN 4 THEN e.value_4 WHEN 5 THEN e.value_5 WHEN 6 THEN e.value_6 WHEN 7 THEN e.value_7

@@ -42,7 +42,9 @@ def without_parentheses(text):
 
 def views(text):
     """The views with the comments right above them, as items of sql_views[]."""
-    for match in re.finditer(r"((?:^--.*\n)+)CREATE VIEW (\w+) AS\n([^;]*);", text, re.M):
+    # A semicolon in a text does not end the view.
+    view = re.compile(r"((?:^--.*\n)+)CREATE VIEW (\w+) AS\n((?:[^;']|'[^']*')*);", re.M)
+    for match in view.finditer(text):
         comment = re.sub(r"\n--     +", " ", match[1])  # a column's second line
         lines = [line[2:] for line in comment.splitlines()]
         doc = " ".join(line.strip() for line in lines if not line.startswith("   "))

@@ -8,7 +8,7 @@
 CREATE VIEW gpu_counter_track AS
 SELECT t.id, t.name, t.type, t.parent_id, t.source_arg_set_id, t.machine_id, t.unit, t.description,
        (SELECT g.id FROM gpu g WHERE g.gpu = a.int_value AND g.machine_id = t.machine_id) AS ugpu,
-       a.int_value AS gpu_id
+       CAST(a.int_value AS INTEGER) AS gpu_id
 FROM _track t JOIN args a ON a.arg_set_id = t.dimension_arg_set_id AND a.key = 'gpu'
 WHERE t.is_counter;
 
@@ -19,12 +19,12 @@ WHERE t.is_counter;
 CREATE VIEW gpu_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, dimension_arg_set_id, machine_id,
        type AS scope,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = t.source_arg_set_id AND a.key = 'description')
-         AS description,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = t.dimension_arg_set_id AND a.key = 'context_id')
-         AS context_id
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = t.source_arg_set_id
+               AND a.key = 'description') AS TEXT) AS description,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = t.dimension_arg_set_id
+               AND a.key = 'context_id') AS INTEGER) AS context_id
 FROM _track t
 WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'gpu_render_stage',
                'vulkan_events',
@@ -46,32 +46,42 @@ WHERE type IN ('drm_vblank', 'drm_sched_ring', 'drm_fence', 'mali_mcu_state', 'g
 --   render_stage_category: 0 other, 1 graphics, 2 compute.
 CREATE VIEW gpu_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'context_id') AS context_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_target') AS render_target,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_target_name') AS render_target_name,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_pass') AS render_pass,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_pass_name') AS render_pass_name,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'command_buffer') AS command_buffer,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'command_buffer_name') AS command_buffer_name,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_id') AS frame_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'submission_id') AS submission_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'hw_queue_id') AS hw_queue_id,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'upid') AS upid,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_subpasses') AS render_subpasses,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'render_stage_category')
-         AS render_stage_category
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'context_id') AS INTEGER) AS context_id,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_target') AS INTEGER) AS render_target,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_target_name') AS TEXT) AS render_target_name,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_pass') AS INTEGER) AS render_pass,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_pass_name') AS TEXT) AS render_pass_name,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'command_buffer') AS INTEGER) AS command_buffer,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'command_buffer_name') AS TEXT) AS command_buffer_name,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_id') AS INTEGER) AS frame_id,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'submission_id') AS INTEGER) AS submission_id,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'hw_queue_id') AS INTEGER) AS hw_queue_id,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'upid') AS INTEGER) AS upid,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_subpasses') AS TEXT) AS render_subpasses,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'render_stage_category') AS INTEGER) AS render_stage_category
 FROM slice s JOIN _track t ON t.id = s.track_id
 WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
 
@@ -83,19 +93,20 @@ WHERE t.type IN ('gpu_render_stage', 'vulkan_events', 'gpu_log');
 --   latch_to_present_time: Time from then until the event of this row (ns).
 CREATE VIEW frame_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT string_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'layer_name') AS layer_name,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'frame_number') AS frame_number,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'queue_to_acquire_time')
-         AS queue_to_acquire_time,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'acquire_to_latch_time')
-         AS acquire_to_latch_time,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'latch_to_present_time')
-         AS latch_to_present_time
+       CAST((SELECT string_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'layer_name') AS TEXT) AS layer_name,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'frame_number') AS INTEGER) AS frame_number,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'queue_to_acquire_time') AS INTEGER) AS queue_to_acquire_time,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'acquire_to_latch_time') AS INTEGER) AS acquire_to_latch_time,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'latch_to_present_time') AS INTEGER) AS latch_to_present_time
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_event';
 
 -- When frames of processes and of the screen were expected to be made.
@@ -105,16 +116,15 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'graphics_frame_e
 --   layer_name: Layer.
 CREATE VIEW expected_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
-         AS display_frame_token,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
-         AS surface_frame_token,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Display frame token') AS INTEGER) AS display_frame_token,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Surface frame token') AS INTEGER) AS surface_frame_token,
        t.upid,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
-         AS layer_name
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name') AS TEXT) AS layer_name
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected_frame_timeline';
 
 -- When frames of processes and of the screen were made, and what was wrong with them.
@@ -136,49 +146,47 @@ FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_expected
 --   latched_fence_state: Whether the GPU had finished the frame when it was taken.
 CREATE VIEW actual_frame_timeline_slice AS
 SELECT s.id, s.ts, s.dur, s.track_id, s.category, s.name, s.depth, s.parent_id, s.arg_set_id,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Display frame token')
-         AS display_frame_token,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Surface frame token')
-         AS surface_frame_token,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Display frame token') AS INTEGER) AS display_frame_token,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Surface frame token') AS INTEGER) AS surface_frame_token,
        t.upid,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name')
-         AS layer_name,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Present type')
-         AS present_type,
-       (SELECT int_value FROM args a WHERE a.arg_set_id = s.arg_set_id AND a.key = 'On time finish')
-         AS on_time_finish,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'GPU composition')
-         AS gpu_composition,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank type')
-         AS jank_type,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank severity type')
-         AS jank_severity_type,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Prediction type')
-         AS prediction_type,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag')
-         AS jank_tag,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag (experimental)')
-         AS jank_tag_experimental,
-       (SELECT real_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank Severity Score')
-         AS jank_score,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched unsignaled count')
-         AS latched_unsignaled_count,
-       (SELECT int_value FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Addressable unsignaled latch count')
-         AS addressable_unsignaled_latch_count,
-       (SELECT nullif(string_value, '') FROM args a
-        WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Latched fence state')
-         AS latched_fence_state
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Layer name') AS TEXT) AS layer_name,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Present type') AS TEXT) AS present_type,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'On time finish') AS INTEGER) AS on_time_finish,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'GPU composition') AS INTEGER) AS gpu_composition,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank type') AS TEXT) AS jank_type,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Jank severity type') AS TEXT) AS jank_severity_type,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Prediction type') AS TEXT) AS prediction_type,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id AND a.key = 'Jank tag') AS TEXT) AS jank_tag,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Jank tag (experimental)') AS TEXT) AS jank_tag_experimental,
+       CAST((SELECT real_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Jank Severity Score') AS REAL) AS jank_score,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Latched unsignaled count') AS INTEGER) AS latched_unsignaled_count,
+       CAST((SELECT int_value FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Addressable unsignaled latch count')
+         AS INTEGER) AS addressable_unsignaled_latch_count,
+       CAST((SELECT nullif(string_value, '') FROM args a
+             WHERE a.arg_set_id = s.arg_set_id
+               AND a.key = 'Latched fence state') AS TEXT) AS latched_fence_state
 FROM slice s JOIN _track t ON t.id = s.track_id WHERE t.type = 'android_actual_frame_timeline';

@@ -538,9 +538,11 @@ up(leaf_id, depth, frame_id, parent_id) AS (
   SELECT u.leaf_id, u.depth + 1 + coalesce(i.n, 0), c.frame_id, c.parent_id
   FROM up u JOIN stack_profile_callsite c ON c.id = u.parent_id
   LEFT JOIN inlined i ON i.frame_id = u.frame_id)
-SELECT s.kind, s.id AS sample_id, s.upid, s.ts, u.depth + coalesce(n.inline_depth, 0) AS depth,
-       u.frame_id, coalesce(n.function, y.name) AS function,
-  coalesce(n.source, iif(y.name IS NULL, NULL, 'perf map')) AS source, n.mapping_name
+SELECT s.kind, s.id AS sample_id, CAST(s.upid AS INTEGER) AS upid, s.ts,
+  CAST(u.depth + coalesce(n.inline_depth, 0) AS INTEGER) AS depth, u.frame_id,
+  CAST(coalesce(n.function, y.name) AS TEXT) AS function,
+  CAST(coalesce(n.source, iif(y.name IS NULL, NULL, 'perf map')) AS TEXT) AS source,
+  n.mapping_name
 FROM sample s JOIN up u ON u.leaf_id = s.callsite_id LEFT JOIN named n ON n.frame_id = u.frame_id
 LEFT JOIN perf_map_frame p ON p.upid = s.upid AND p.frame_id = u.frame_id
   AND s.ts BETWEEN p.first_ts AND p.last_ts

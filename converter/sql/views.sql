@@ -34,12 +34,13 @@ FROM counter c JOIN _track t ON t.id = c.track_id ORDER BY c.ts;
 --   is_timebase: 1: this counter triggers the samples.
 CREATE VIEW perf_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
-       (SELECT int_value FROM args
-        WHERE arg_set_id = t.dimension_arg_set_id AND key = 'perf_session_id')
-           AS perf_session_id,
+       CAST((SELECT int_value FROM args
+             WHERE arg_set_id = t.dimension_arg_set_id
+               AND key = 'perf_session_id') AS INTEGER) AS perf_session_id,
        cpu,
-       (SELECT int_value FROM args WHERE arg_set_id = t.source_arg_set_id AND key = 'is_timebase')
-           AS is_timebase
+       CAST((SELECT int_value FROM args
+             WHERE arg_set_id = t.source_arg_set_id
+               AND key = 'is_timebase') AS INTEGER) AS is_timebase
 FROM _track t WHERE is_counter AND type IN ('perf_cpu_counter', 'perf_global_counter');
 
 -- Counters of one processor.
@@ -114,7 +115,7 @@ FROM profiler_smaps;
 -- Metrics of trace_processor. None is built in.
 --   name: Name.
 CREATE VIEW trace_metrics AS
-SELECT '' AS name WHERE 0;
+SELECT CAST('' AS TEXT) AS name WHERE 0;
 
 -- Frequencies that processors can run at.
 --   cpu: The same as ucpu.
@@ -131,7 +132,8 @@ SELECT id, ucpu AS cpu, freq, ucpu FROM _cpu_freq;
 --   common_flags: The kernel's flags of the event, if recorded.
 --   ucpu: Processor, see cpu.id.
 CREATE VIEW ftrace_event AS
-SELECT e.id, e.ts, k.name, e.ucpu & 4095 AS cpu, e.utid, e.id AS arg_set_id, e.common_flags, e.ucpu
+SELECT e.id, e.ts, k.name, CAST(e.ucpu & 4095 AS INTEGER) AS cpu, e.utid, e.id AS arg_set_id,
+  e.common_flags, e.ucpu
 FROM _arg_set e LEFT JOIN _arg_kind k ON k.id = e.kind_id WHERE e.ts IS NOT NULL;
 
 -- The older name of ftrace_event.
@@ -144,19 +146,23 @@ FROM _arg_set e LEFT JOIN _arg_kind k ON k.id = e.kind_id WHERE e.ts IS NOT NULL
 --   common_flags: The kernel's flags of the event, if recorded.
 --   ucpu: Processor, see cpu.id.
 CREATE VIEW raw AS
-SELECT id, ts, name, cpu, utid, arg_set_id, common_flags, ucpu FROM ftrace_event;
+SELECT id, ts, name, CAST(cpu AS INTEGER) AS cpu, utid, arg_set_id, common_flags, ucpu
+FROM ftrace_event;
 
 -- sched_slice with the end of each slice.
+--   cpu: Processor.
 --   ts_end: End (ns).
 CREATE VIEW sched AS
-SELECT id, ts, dur, cpu, utid, end_state, priority, ucpu, ts + dur AS ts_end FROM sched_slice;
+SELECT id, ts, dur, CAST(cpu AS INTEGER) AS cpu, utid, end_state, priority, ucpu,
+  CAST(ts + dur AS INTEGER) AS ts_end
+FROM sched_slice;
 
 -- Samples of call stacks taken by the kernel's perf events.
 --   cpu_mode: user, kernel, hypervisor, ... or unknown.
 --   perf_session_id: Session, see perf_session.
 CREATE VIEW perf_sample AS
-SELECT id, ts, utid, cpu, coalesce(cpu_mode, 'unknown') AS cpu_mode, callsite_id, unwind_error,
-       session_id AS perf_session_id
+SELECT id, ts, utid, cpu, CAST(coalesce(cpu_mode, 'unknown') AS TEXT) AS cpu_mode, callsite_id,
+       unwind_error, session_id AS perf_session_id
 FROM _profiler_sample WHERE source = 'linux.perf';
 
 -- Sessions that perf samples belong to.
@@ -167,7 +173,8 @@ SELECT id, id AS perf_session_id, cmdline FROM _profiler_session WHERE source = 
 -- Samples that Chrome's profiler streams, of simpleperf, and of the text of perf.
 --   process_priority: Priority of the process; 0: usual, or not known.
 CREATE VIEW cpu_profile_stack_sample AS
-SELECT id, ts, callsite_id, utid, coalesce(process_priority, 0) AS process_priority
+SELECT id, ts, callsite_id, utid,
+       CAST(coalesce(process_priority, 0) AS INTEGER) AS process_priority
 FROM _profiler_sample WHERE source IN ('chrome', 'simpleperf', 'perf_text');
 
 -- Samples of any source that have a call chain.
@@ -205,11 +212,13 @@ SELECT id, name, kind, parent_id FROM _profiler_async_context WHERE id IN (SELEC
 --   is_timebase: 1: this counter triggers the samples.
 CREATE VIEW stack_sample_counter_track AS
 SELECT id, name, type, parent_id, source_arg_set_id, machine_id, unit, description,
-       (SELECT int_value FROM args WHERE arg_set_id = t.dimension_arg_set_id
-        AND key IN ('session_id', 'perf_session_id')) AS session_id,
+       CAST((SELECT int_value FROM args
+             WHERE arg_set_id = t.dimension_arg_set_id
+               AND key IN ('session_id', 'perf_session_id')) AS INTEGER) AS session_id,
        cpu,
-       (SELECT int_value FROM args WHERE arg_set_id = t.source_arg_set_id AND key = 'is_timebase')
-           AS is_timebase
+       CAST((SELECT int_value FROM args
+             WHERE arg_set_id = t.source_arg_set_id
+               AND key = 'is_timebase') AS INTEGER) AS is_timebase
 FROM _track t WHERE is_counter AND type IN ('perf_cpu_counter', 'perf_global_counter',
        'stack_sample_cpu_counter', 'stack_sample_session_counter')
 AND id IN (SELECT c.track_id FROM _profiler_sample s
@@ -249,13 +258,13 @@ ON s.key = l.stat_key;
 --   is_container: 1: an archive.
 CREATE VIEW trace_file AS
 SELECT f.id,
-       (SELECT max(a.id) FROM input_file a
-        WHERE a.format = 'archive' AND substr(f.path, 1, length(a.path) + 1) = a.path || '!')
-           AS parent_id,
+       CAST((SELECT max(a.id) FROM input_file a
+             WHERE a.format = 'archive' AND substr(f.path, 1, length(a.path) + 1) = a.path || '!')
+         AS INTEGER) AS parent_id,
        f.path AS name, f.size_bytes AS size,
-       iif(f.format = 'trace', 'proto', f.format) AS trace_type,
-       iif(f.format = 'archive', NULL,
-           (SELECT count(*) FROM input_file b WHERE b.id < f.id AND b.format != 'archive'))
-           AS processing_order,
-       f.format = 'archive' AS is_container
+       CAST(iif(f.format = 'trace', 'proto', f.format) AS TEXT) AS trace_type,
+       CAST(iif(f.format = 'archive', NULL,
+                (SELECT count(*) FROM input_file b WHERE b.id < f.id AND b.format != 'archive'))
+         AS INTEGER) AS processing_order,
+       CAST(f.format = 'archive' AS INTEGER) AS is_container
 FROM input_file f;

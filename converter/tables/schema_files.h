@@ -88,7 +88,7 @@
     C(mmsql_schema, table_name, TEXT, "Table or view.")                                            \
     C(mmsql_schema, kind, TEXT, "table, or view.")                                                 \
     C(mmsql_schema, column_name, TEXT, "Column; NULL: the row is about the table or view.")        \
-    C(mmsql_schema, type, TEXT, "SQLite's type of the values; ANY: the view decides.")             \
+    C(mmsql_schema, type, TEXT, "SQLite's type of the values.")                                    \
     C(mmsql_schema, unit, TEXT, "Unit of the values, where they have one.")                        \
     C(mmsql_schema, refers_table, TEXT, "Table or view whose rows the numbers refer to.")          \
     C(mmsql_schema, refers_column, TEXT, "Column of that table.")                                  \

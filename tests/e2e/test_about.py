@@ -112,6 +112,40 @@ class About(unittest.TestCase):
                     n += len(typed)
         self.assertGreater(n, 1000)
 
+    def test_each_column_has_a_type(self):
+        self.assertEqual(self.rows(
+            "SELECT table_name, column_name, type FROM mmsql_schema WHERE column_name NOTNULL AND "
+            "type NOT IN ('INTEGER', 'REAL', 'TEXT', 'BLOB')"), [])
+
+    def test_values_of_views_have_the_types_of_the_schema(self):
+        allowed = {"INTEGER": "'integer'", "REAL": "'real', 'integer'", "TEXT": "'text'"}
+        columns = {}
+        for view, column, kind in self.rows("SELECT table_name, column_name, type FROM "
+                                            "mmsql_schema WHERE kind = 'view' AND type NOTNULL"):
+            columns.setdefault(view, []).append((column, kind))
+        with_values = set()
+        imports = sorted((GOLDEN / "imports").glob("*.textproto"))
+        for trace in [*TRACES, *imports]:
+            path = self.dir / "view-types.db"
+            if trace in imports:
+                encoded = self.dir / "import.pftrace"
+                encoded.write_bytes(lib.encode(trace.read_text()))
+                # Some of these traces are damaged on purpose.
+                lib.run(lib.MMSQL, "convert", "-q", encoded, "-o", path)
+            else:
+                self.convert(path, trace)
+            with sqlite3.connect(path) as handle:
+                for view, typed in columns.items():
+                    checks = ", ".join(
+                        f"sum(typeof(\"{column}\") NOT IN ({allowed[kind]}, 'null')), "
+                        f"count(\"{column}\")" for column, kind in typed)
+                    counts, = self.rows(f'SELECT {checks} FROM "{view}"', handle=handle)
+                    for (column, _), wrong, n in zip(typed, counts[::2], counts[1::2]):
+                        self.assertFalse(wrong, f"{trace.name}: {view}.{column}")
+                        if n:
+                            with_values.add((view, column))
+        self.assertGreater(len(with_values), 600)
+
     def test_versions(self):
         program, schema = self.rows("SELECT program, schema FROM mmsql_version")[0]
         self.assertEqual(lib.run(lib.MMSQL, "--version").stdout, f"mmsql {program}\n")
