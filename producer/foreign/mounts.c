@@ -27,7 +27,7 @@
 // systems makes a thousand lines of a few kilobytes.
 #define TRUSTED_BYTES_MAX ((size_t)256 << 20)
 #define OTHER_BYTES_MAX   ((size_t)128 << 10)
-#define ROOM          65536
+#define ROOM              65536
 #define OTHER_READS_MAX   4
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
@@ -94,8 +94,8 @@ static size_t unescape(struct span text, char *room, size_t size)
     size_t n = 0;
     for (const char *pos = text.pos; pos < text.end && n < size; n++) {
         bool escaped = *pos == '\\' && text.end - pos >= 4;
-        room[n] = escaped ? (char)((pos[1] - '0') << 6 | (pos[2] - '0') << 3 | (pos[3] - '0'))
-                          : *pos;
+        room[n] =
+            escaped ? (char)((pos[1] - '0') << 6 | (pos[2] - '0') << 3 | (pos[3] - '0')) : *pos;
         pos += escaped ? 4 : 1;
     }
     return n;
@@ -167,8 +167,8 @@ static int list_read(struct foreign_mounts *mounts, struct mount_list *list, con
     list->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (list->fd < 0)
         return -errno;
-    int r = lines_add(mounts, list, room,
-                      list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX);
+    int r =
+        lines_add(mounts, list, room, list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX);
     if (r < 0)
         list_clear(list);
     return r;

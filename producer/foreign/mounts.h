@@ -45,9 +45,9 @@ struct foreign_mounts {
     struct held_mount held[FOREIGN_HELD_MAX];
     size_t n_held;
     bool in_round;
-    struct mount_list other;      // of process `other_pid`, which led to a file of neither list
-    int32_t other_pid;            // 0: none
-    unsigned n_other_reads;       // of the list of this process in this round
+    struct mount_list other; // of process `other_pid`, which led to a file of neither list
+    int32_t other_pid;       // 0: none
+    unsigned n_other_reads;  // of the list of this process in this round
 };
 
 void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc);
@@ -74,6 +74,6 @@ void foreign_mounts_end(struct foreign_mounts *mounts);
 // system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
 
-// Returns whether an automount begins at the entry of the folder. A look-up there could wait for the
-// automounter. The answer is as new as the last judgement.
+// Returns whether an automount begins at the entry of the folder. A look-up there could wait for
+// the automounter. The answer is as new as the last judgement.
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name);

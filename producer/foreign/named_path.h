@@ -22,8 +22,8 @@ struct foreign_mounts;
 struct named_path {
     struct foreign_mounts *mounts; // borrowed
     bool no_links;                 // follow no link at all
-    // Asked before each look-up in a folder, which `fd` holds (`bits` 01), and before its entries are
-    // listed (05); NULL: each folder may be used.
+    // Asked before each look-up in a folder, which `fd` holds (`bits` 01), and before its entries
+    // are listed (05); NULL: each folder may be used.
     bool (*may_use)(void *userdata, int fd, const struct stat *st, mode_t bits);
     void *userdata;
 };

@@ -48,8 +48,7 @@ struct named_files {
 };
 
 // Names are looked up, and folders listed, as `how` allows.
-void named_files_begin(struct named_files *walk, const struct named_path *how,
-                       const char *pattern);
+void named_files_begin(struct named_files *walk, const struct named_path *how, const char *pattern);
 // Returns NAMED_FILE if the step has found a regular file, NAMED_STEP if not, NAMED_END after the
 // last step, or a negative errno if walk->path is left out: -EINVAL if the path names no regular
 // file and no folder, or an errno of named_path_hold(). The walk goes on after an error.
