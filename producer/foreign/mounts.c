@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,13 +20,13 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/ground/line_reader.h"
 #include "producer/ground/proc_text.h"
 
 // The rest of a longer list is not known, nor is a longer line. A user who may mount FUSE file
 // systems makes a thousand lines of a few kilobytes.
-#define TRUSTED_BYTES_MAX ((size_t)256 << 20)
-#define OTHER_BYTES_MAX   ((size_t)128 << 10)
-#define ROOM              65536
+#define TRUSTED_BYTES_MAX ((uint64_t)256 << 20)
+#define OTHER_BYTES_MAX   ((uint64_t)128 << 10)
 #define OTHER_READS_MAX   4
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
@@ -130,45 +129,18 @@ static int line_add(struct foreign_mounts *mounts, struct mount_list *list, stru
     return automount_add(mounts, &line);
 }
 
-// Adds the whole lines of a file. `room` has ROOM bytes.
-static int lines_add(struct foreign_mounts *mounts, struct mount_list *list, char *room, size_t max)
-{
-    size_t n = 0, n_all = 0;
-    bool is_cut = false; // the beginning of the first line is lost
-    int r = 0;
-    while (r == 0 && n_all < max) {
-        size_t free = max - n_all < ROOM - n ? max - n_all : ROOM - n;
-        ssize_t got = read(list->fd, room + n, free);
-        if (got <= 0)
-            break;
-        n_all += (size_t)got;
-        n += (size_t)got;
-        struct span rest = span_whole_lines(span_over(room, n)), line;
-        size_t used = span_size(rest);
-        if (used > 0 && is_cut)
-            span_take_line(&rest, &line);
-        is_cut = used > 0 ? false : is_cut || n == ROOM;
-        while (r == 0 && span_take_line(&rest, &line))
-            r = line_add(mounts, list, line);
-        n -= used;
-        memmove(room, room + used, n);
-        n = is_cut ? 0 : n;
-    }
-    return r;
-}
-
-// Opens the file before each reading, so that changes during the reading are noticed.
+// Opens the file before each reading, so that changes during the reading are noticed. A line that
+// ends after the limit is not read, nor is a part of the line.
 static int list_read(struct foreign_mounts *mounts, struct mount_list *list, const char *path)
 {
+    const uint64_t max = list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX;
+    struct line_reader reader;
+    struct span line;
     list_clear(list);
-    CLEANUP(freep) char *room = malloc(ROOM);
-    if (!room)
-        return -ENOMEM;
-    list->fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (list->fd < 0)
-        return -errno;
-    int r =
-        lines_add(mounts, list, room, list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX);
+    int r = line_reader_open(&reader, path);
+    list->fd = reader.fd;
+    while (r == 0 && line_reader_next(&reader, &line) > 0 && line_reader_position(&reader) <= max)
+        r = line_add(mounts, list, line);
     if (r < 0)
         list_clear(list);
     return r;

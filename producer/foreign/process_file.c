@@ -310,10 +310,10 @@ static ssize_t read_maps(void *userdata, char *buffer, size_t size)
     return process_file_read(userdata, buffer, size);
 }
 
-int process_file_open_maps(struct process_file *file, struct maps_reader *reader, const char *proc,
+int process_file_open_maps(struct process_file *file, struct line_reader *reader, const char *proc,
                            int32_t pid)
 {
-    maps_begin(reader, read_maps, file);
+    line_reader_begin(reader, read_maps, file);
     return process_file_open(file, proc, pid, "maps", 0);
 }
 

@@ -51,7 +51,7 @@ int process_file_open(struct process_file *ret, const char *proc, int32_t pid, c
 // end, or a negative errno, as process_file_open() does. After -ETIMEDOUT the file is closed.
 ssize_t process_file_read(struct process_file *file, char *buffer, size_t size);
 // Opens PROC/PID/maps, and has `reader` read the file: `file` must stay until the last maps_next().
-int process_file_open_maps(struct process_file *file, struct maps_reader *reader, const char *proc,
+int process_file_open_maps(struct process_file *file, struct line_reader *reader, const char *proc,
                            int32_t pid);
 // No effect if the file is not open.
 void process_file_close(struct process_file *file); // fit for CLEANUP()

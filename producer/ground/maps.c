@@ -71,82 +71,21 @@ bool mapping_get_path(const struct mapping *mapping, char *text, size_t room)
     return true;
 }
 
-int maps_open(struct maps_reader *reader, const char *proc, int32_t pid)
+int maps_open(struct line_reader *reader, const char *proc, int32_t pid)
 {
     char path[4096];
     int n = snprintf(path, sizeof(path), "%s/%d/maps", proc, pid);
-    if (n < 0 || (size_t)n >= sizeof(path))
-        return -ENAMETOOLONG;
-    maps_begin(reader, NULL, NULL);
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return reader->fd < 0 ? -errno : 0;
+    return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : line_reader_open(reader, path);
 }
 
-void maps_begin(struct maps_reader *reader,
-                ssize_t (*read)(void *userdata, char *buffer, size_t size), void *userdata)
+int maps_next(struct line_reader *reader, struct mapping *ret)
 {
-    reader->fd = -1;
-    reader->read = read;
-    reader->userdata = userdata;
-    reader->begin = reader->end = 0;
-    reader->at_end = reader->overlong = false;
-}
-
-static ssize_t read_more(struct maps_reader *reader, char *buffer, size_t size)
-{
-    if (reader->read)
-        return reader->read(reader->userdata, buffer, size);
-    ssize_t n;
+    struct span line;
+    int r;
     do
-        n = read(reader->fd, buffer, size);
-    while (n < 0 && errno == EINTR);
-    return n < 0 ? -errno : n;
-}
-
-// Reads more bytes after reader->end. Sets at_end at the end of the file.
-static int fill(struct maps_reader *reader)
-{
-    memmove(reader->buffer, reader->buffer + reader->begin, reader->end - reader->begin);
-    reader->end -= reader->begin;
-    reader->begin = 0;
-    if (reader->end == sizeof(reader->buffer)) { // no newline in the whole buffer
-        reader->end = 0;
-        reader->overlong = true;
-    }
-    ssize_t n =
-        read_more(reader, reader->buffer + reader->end, sizeof(reader->buffer) - reader->end);
-    if (n < 0)
-        return (int)n;
-    reader->at_end = n == 0;
-    reader->end += (size_t)n;
-    return 0;
-}
-
-int maps_next(struct maps_reader *reader, struct mapping *ret)
-{
-    for (;;) {
-        char *line = reader->buffer + reader->begin;
-        char *newline = memchr(line, '\n', reader->end - reader->begin);
-        if (!newline && !reader->at_end) {
-            int r = fill(reader);
-            if (r < 0)
-                return r;
-            continue;
-        }
-        size_t size = newline ? (size_t)(newline - line) : reader->end - reader->begin;
-        if (!newline && !size)
-            return 0;
-        reader->begin += size + (newline != NULL);
-        bool whole = !reader->overlong;
-        reader->overlong = false;
-        if (whole && mapping_parse(line, size, ret))
-            return 1;
-    }
-}
-
-void maps_close(struct maps_reader *reader)
-{
-    reader->fd = close_fd(reader->fd);
+        r = line_reader_next(reader, &line);
+    while (r > 0 && !mapping_parse(line.pos, span_size(line), ret));
+    return r;
 }
 
 // Finds the mapping of this program that begins at the address.
@@ -154,15 +93,14 @@ static int find_own(uint64_t start, dev_t *ret_device, uint64_t *ret_inode)
 {
     int r;
     struct mapping mapping;
-    struct maps_reader reader;
-    maps_begin(&reader, NULL, NULL);
-    reader.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    if (reader.fd < 0)
-        return -errno;
+    struct line_reader reader;
+    r = line_reader_open(&reader, "/proc/self/maps");
+    if (r < 0)
+        return r;
     do
         r = maps_next(&reader, &mapping);
     while (r > 0 && mapping.start != start);
-    maps_close(&reader);
+    line_reader_close(&reader);
     if (r <= 0)
         return r < 0 ? r : -ENOENT;
     *ret_device = makedev(mapping.major, mapping.minor);

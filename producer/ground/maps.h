@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "producer/ground/line_reader.h"
+
 struct mapping {
     uint64_t start, end; // addresses
     uint64_t offset;     // bytes in the file
@@ -26,28 +28,11 @@ bool mapping_parse(const char *line, size_t size, struct mapping *ret);
 // "anon_inode:...").
 bool mapping_get_path(const struct mapping *mapping, char *text, size_t room);
 
-#define MAPS_BUFFER_SIZE 32768
-
-// Reads a maps file with constant memory. Lines longer than the buffer are skipped.
-struct maps_reader {
-    int fd; // owned; -1: not open
-    // Reads the next bytes as read(2) does, or returns a negative errno; NULL: read(2) of `fd`.
-    ssize_t (*read)(void *userdata, char *buffer, size_t size);
-    void *userdata;
-    size_t begin, end;
-    bool at_end, overlong;
-    char buffer[MAPS_BUFFER_SIZE];
-};
-
 // `proc` is "/proc" or a folder with the same structure. Returns 0 or a negative errno. The process
-// can make this function, and maps_next(), wait as long as it likes.
-int maps_open(struct maps_reader *reader, const char *proc, int32_t pid);
-// Takes the texts from `read` instead.
-void maps_begin(struct maps_reader *reader,
-                ssize_t (*read)(void *userdata, char *buffer, size_t size), void *userdata);
+// can make this function, and maps_next(), wait as long as it likes. End with line_reader_close().
+int maps_open(struct line_reader *reader, const char *proc, int32_t pid);
 // Returns 1 with the next mapping, borrowed until the next call; 0 at the end; or a negative errno.
-int maps_next(struct maps_reader *reader, struct mapping *ret);
-void maps_close(struct maps_reader *reader);
+int maps_next(struct line_reader *reader, struct mapping *ret);
 
 // Gets the device and inode that maps has for the file, which `fd` has open for reading. (The
 // device is the file system's and can differ from st_dev: btrfs, overlayfs.) This program maps a

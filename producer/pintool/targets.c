@@ -144,8 +144,8 @@ static int add_mapping(struct targets *targets, size_t first, int32_t pid,
 
 int targets_add_process(struct targets *targets, int32_t pid, struct err *err)
 {
-    CLEANUP(freep) void *memory = malloc(sizeof(struct maps_reader));
-    struct maps_reader *reader = memory;
+    CLEANUP(freep) void *memory = malloc(sizeof(struct line_reader));
+    struct line_reader *reader = memory;
     if (!reader)
         return err_errno(err, -ENOMEM, "process %" PRId32, pid);
     int r = maps_open(reader, PROC, pid);
@@ -160,7 +160,7 @@ int targets_add_process(struct targets *targets, int32_t pid, struct err *err)
         if (r < 0)
             break;
     }
-    maps_close(reader);
+    line_reader_close(reader);
     if (r == -ESRCH || r == -EACCES || r == -EIO)
         err_errno(err, r, "process %" PRId32, pid);
     for (size_t i = first; i < targets->items.n; i++)

@@ -36,7 +36,7 @@ static size_t parse_lines(const char *text, size_t size)
         struct mapping mapping;
         if (mapping_parse(text, line, &mapping)) {
             check_mapping(&mapping);
-            n += line < MAPS_BUFFER_SIZE / 2; // such lines fit the reader's buffer
+            n += line < LINE_READER_SIZE / 2; // such lines fit the reader's buffer
         }
         text += line + (newline != NULL);
     }
@@ -46,7 +46,7 @@ static size_t parse_lines(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t n_lines = parse_lines((const char *)data, size), n_read = 0;
-    static struct maps_reader reader;
+    static struct line_reader reader;
     reader.fd = memfd_create("maps", MFD_CLOEXEC);
     reader.begin = reader.end = 0;
     reader.at_end = reader.overlong = false;
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_mapping(&mapping);
         n_read++;
     }
-    maps_close(&reader);
+    line_reader_close(&reader);
     if (r < 0 || n_read < n_lines)
         abort();
     return 0;

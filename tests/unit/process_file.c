@@ -95,7 +95,7 @@ static void maps_are_parsed(void **state)
 {
     (void)state;
     struct process_file file;
-    struct maps_reader reader;
+    struct line_reader reader;
     struct mapping mapping;
     make(1, 0, "maps",
          "1000-2000 r-xp 00000000 08:01 7   /bin/a\n3000-4000 rw-p 00000000 00:00 0\n");

@@ -520,20 +520,20 @@ static void overlong_lines_are_passed_over(void **state)
     (void)state;
     make_dir("long");
     make_dir("long/1");
-    char *text = malloc(2 * MAPS_BUFFER_SIZE + 100);
+    char *text = malloc(2 * LINE_READER_SIZE + 100);
     assert_non_null(text);
-    memset(text, 'x', 2 * MAPS_BUFFER_SIZE);
-    strcpy(text + 2 * MAPS_BUFFER_SIZE, "\n1-2 r--p 0 0:0 7 /last");
+    memset(text, 'x', 2 * LINE_READER_SIZE);
+    strcpy(text + 2 * LINE_READER_SIZE, "\n1-2 r--p 0 0:0 7 /last");
     write_text("long/1/maps", text, strlen(text));
     free(text);
     CLEANUP(freep) char *proc = path_of("long");
-    static struct maps_reader reader;
+    static struct line_reader reader;
     struct mapping m;
     assert_int_equal(maps_open(&reader, proc, 1), 0);
     assert_int_equal(maps_next(&reader, &m), 1);
     assert_int_equal(m.inode, 7);
     assert_int_equal(maps_next(&reader, &m), 0);
-    maps_close(&reader);
+    line_reader_close(&reader);
     assert_int_equal(maps_open(&reader, proc, 2), -ENOENT);
 }
 

@@ -128,7 +128,7 @@ static void read_mark(const struct mapping *mapping, size_t at, int *ret_number,
 static int marked_signal(const char *proc, int32_t pid, int *ret_version)
 {
     static const char mark[] = "/memfd:" HEAP_DORMANT_NAME;
-    struct maps_reader *reader = malloc(sizeof(*reader));
+    struct line_reader *reader = malloc(sizeof(*reader));
     struct mapping mapping;
     int number = 0;
     *ret_version = 0;
@@ -139,7 +139,7 @@ static int marked_signal(const char *proc, int32_t pid, int *ret_version)
     while (number == 0 && maps_next(reader, &mapping) > 0)
         if (mapping.path_size > sizeof(mark) && memcmp(mapping.path, mark, sizeof(mark) - 1) == 0)
             read_mark(&mapping, sizeof(mark) - 1, &number, ret_version);
-    maps_close(reader);
+    line_reader_close(reader);
     free(reader);
     return number == SIGURG || (number >= SIGRTMIN && number <= SIGRTMAX) ? number : 0;
 }

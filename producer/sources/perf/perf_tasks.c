@@ -168,7 +168,7 @@ static bool get_path(const struct mapping *mapping, char *path, size_t room)
 static void mappings_read(struct perf_tasks *tasks, struct perf_task *task)
 {
     struct process_file file CLEANUP(process_file_close) = {.fd = -1};
-    static struct maps_reader reader; // too large for a stack; the loop is one thread
+    static struct line_reader reader; // too large for a stack; the loop is one thread
     struct mapping mapping;
     char path[PATH_MAX];
     mappings_forget(task);

@@ -71,7 +71,7 @@ struct file_set {
     struct named_files names; // of the present path, in SCAN_NAMES
     struct pid_list pids;
     struct process_file maps_file;
-    struct maps_reader maps; // of `maps_file`
+    struct line_reader maps; // of `maps_file`
     struct mapping mapping;  // the last one
 };
 
@@ -344,15 +344,19 @@ static int add_named(struct file_set *set)
     return 0;
 }
 
+// Ends a step with the result of adding a file: -EAGAIN has the next step add the file again.
+static int end_step(struct file_set *set, int r)
+{
+    set->again = r == -EAGAIN;
+    return set->again ? 0 : r;
+}
+
 static int step_names(struct file_set *set)
 {
     int r = set->again ? NAMED_FILE : named_files_next(&set->names);
     set->again = false;
-    if (r == NAMED_FILE) {
-        r = add_named(set);
-        set->again = r == -EAGAIN;
-        return set->again ? 0 : r;
-    }
+    if (r == NAMED_FILE)
+        return end_step(set, add_named(set));
     if (must_judge_again(set, r)) {
         named_files_repeat(&set->names);
         return 0;
@@ -601,11 +605,8 @@ static int step_maps(struct file_set *set)
     set->again = false;
     if (r > 0 && ++set->n_lines > LINES_MAX) // the process can map on, ahead of the reader
         r = -EAGAIN;
-    if (r > 0) {
-        r = add_mapping(set, pid, &set->mapping);
-        set->again = r == -EAGAIN;
-        return set->again ? 0 : r;
-    }
+    if (r > 0)
+        return end_step(set, add_mapping(set, pid, &set->mapping));
     set->was_late |= process_file_is_late(r);
     if (r < 0)
         scan_complain(set, "linux.page_residency: process %d: %s", pid, process_file_strerror(r));

@@ -457,7 +457,7 @@ int target_n_filters(const struct target *target)
 bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
                          uint64_t thread_pointer, uint64_t room)
 {
-    struct maps_reader maps;
+    struct line_reader maps;
     struct mapping mapping;
     bool is_own = false;
     if (maps_open(&maps, "/proc", target->pid) < 0)
@@ -471,7 +471,7 @@ bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
                              stack_pointer - mapping.start >= room);
         break;
     }
-    maps_close(&maps);
+    line_reader_close(&maps);
     return is_own;
 }
 
