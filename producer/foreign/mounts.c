@@ -137,8 +137,9 @@ static int list_read(struct foreign_mounts *mounts, struct mount_list *list, con
     struct line_reader reader;
     struct span line;
     list_clear(list);
-    int r = line_reader_open(&reader, path);
-    list->fd = reader.fd;
+    list->fd = open(path, O_RDONLY | O_CLOEXEC);
+    int r = list->fd < 0 ? -errno : 0;
+    line_reader_over(&reader, list->fd);
     while (r == 0 && line_reader_next(&reader, &line) > 0 && line_reader_position(&reader) <= max)
         r = line_add(mounts, list, line);
     if (r < 0)

@@ -2,17 +2,15 @@
 #include "producer/ground/line_reader.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 
-int line_reader_open(struct line_reader *reader, const char *path)
+void line_reader_over(struct line_reader *reader, int fd)
 {
     line_reader_begin(reader, NULL, NULL);
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return reader->fd < 0 ? -errno : 0;
+    reader->fd = fd;
 }
 
 void line_reader_begin(struct line_reader *reader,

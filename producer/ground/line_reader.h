@@ -14,7 +14,7 @@
 #define LINE_READER_SIZE 32768
 
 struct line_reader {
-    int fd; // owned; -1: not open
+    int fd; // closed by line_reader_close(); -1: not open
     // Reads the next bytes as read(2) does, or returns a negative errno; NULL: read(2) of `fd`.
     ssize_t (*read)(void *userdata, char *buffer, size_t size);
     void *userdata;
@@ -24,8 +24,8 @@ struct line_reader {
     char buffer[LINE_READER_SIZE];
 };
 
-// Opens `path`, or takes the text from `read`. line_reader_open() returns 0 or a negative errno.
-int line_reader_open(struct line_reader *reader, const char *path);
+// Reads from `fd`, which line_reader_close() closes, or takes the text from `read`.
+void line_reader_over(struct line_reader *reader, int fd);
 void line_reader_begin(struct line_reader *reader,
                        ssize_t (*read)(void *userdata, char *buffer, size_t size), void *userdata);
 // Returns 1 with the next line, without its newline, borrowed until the next call; 0 at the end; or

@@ -75,7 +75,10 @@ int maps_open(struct line_reader *reader, const char *proc, int32_t pid)
 {
     char path[4096];
     int n = snprintf(path, sizeof(path), "%s/%d/maps", proc, pid);
-    return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : line_reader_open(reader, path);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return -ENAMETOOLONG;
+    line_reader_over(reader, open(path, O_RDONLY | O_CLOEXEC));
+    return reader->fd < 0 ? -errno : 0;
 }
 
 int maps_next(struct line_reader *reader, struct mapping *ret)
@@ -94,9 +97,9 @@ static int find_own(uint64_t start, dev_t *ret_device, uint64_t *ret_inode)
     int r;
     struct mapping mapping;
     struct line_reader reader;
-    r = line_reader_open(&reader, "/proc/self/maps");
-    if (r < 0)
-        return r;
+    line_reader_over(&reader, open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    if (reader.fd < 0)
+        return -errno;
     do
         r = maps_next(&reader, &mapping);
     while (r > 0 && mapping.start != start);
