@@ -314,7 +314,7 @@ class Residency(unittest.TestCase):
         self.addCleanup(process.stdin.close)
         self.assertEqual(process.stdout.readline(), "ready\n")
         child = self.start(f'pids: {process.pid} paths: "{self.dir}/wat*" rescan_period_ms: 200')
-        lib.wait_for(lambda: self.has_open(child.pid, self.watched), "the recorder has the old file")
+        lib.wait_for(lambda: self.has_open(child.pid, self.watched), "the old file is open")
         states.wait_for_loop(child.pid)
         states.wait_for_turns(child.pid, 5)
         replacement = WatchedFile(self.dir / "new.bin", 100)
