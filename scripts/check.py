@@ -39,7 +39,8 @@ INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
              "mmtrace/mmsql_functions.so", "completions/mmtrace", "completions/mmsql",
              "completions/pintool", "vendor_completions.d/mmtrace.fish",
              "site-functions/_mmtrace")
-MADE_PAGES = ("man3/mmheap.3", "man5/mmtrace-config.5", "man5/mmsql-tables.5")
+MADE_PAGES = ("man3/libtiallocsample.3", "man3/mmheap.3", "man3/mmsql_functions.3",
+              "man5/mmtrace-config.5", "man5/mmsql-tables.5")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed
 STATIC_BYTES_MAX = 3 << 20
 TAIL_LINES = 60

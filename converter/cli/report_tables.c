@@ -13,8 +13,8 @@
 #include "converter/cli/verdict_print.h"
 #include "converter/report/report_data.h"
 #include "converter/report/report_files.h"
+#include "converter/report/report_verdicts.h"
 #include "converter/tables/statement.h"
-#include "converter/verdict/verdict.h"
 
 #define BINS          800 // as many as the page has bins
 #define FIGURES_TITLE "Key_figures"
@@ -78,14 +78,6 @@ static int trace_open(struct report_trace *ret, struct sqlite3 *handle, int64_t 
     return r == 0 ? report_setup(ret, err) : r;
 }
 
-static int verdicts_read(const struct report_input *input, struct verdict_vec *ret, struct err *err)
-{
-    int r = verdict_make(input->handle, 0, ret, err);
-    if (r == 0 && !ret->n)
-        r = err_set(err, -ENOENT, "there is no trace in it");
-    return r < 0 ? err_prefix(err, r, "%s", input->name) : 0;
-}
-
 static void verdict_print(const struct verdict *verdict, const char *mark, FILE *out)
 {
     // One trace with its verdict: a copy that borrows, so that nothing is released twice.
@@ -101,7 +93,7 @@ int report_text_print(const struct report_input *inputs, size_t n, FILE *out, st
     int r = 0;
     for (size_t i = 0; r == 0 && i < n; i++) {
         CLEANUP(verdicts_done) struct verdict_vec verdicts = {0};
-        r = verdicts_read(&inputs[i], &verdicts, err);
+        r = report_verdicts_make(inputs[i].handle, inputs[i].name, true, &verdicts, err);
         for (size_t k = 0; r == 0 && k < verdicts.n; k++) {
             struct report_trace trace;
             fputs(i || k ? "\n" : "", out);
@@ -145,7 +137,7 @@ int report_text_compare(const struct report_input *inputs, FILE *out, struct err
     int r = 0;
     for (size_t i = 0; r == 0 && i < ELEMENTS(marks); i++) {
         CLEANUP(verdicts_done) struct verdict_vec verdicts = {0};
-        r = verdicts_read(&inputs[i], &verdicts, err);
+        r = report_verdicts_make(inputs[i].handle, inputs[i].name, false, &verdicts, err);
         if (r < 0)
             return r;
         fputs(i ? "\n" : "", out);

@@ -69,6 +69,8 @@ def datasets(paths):
         if path.suffix == ".sql":
             found = re.split(r"^-- @(\w+)\n", path.read_text(encoding="utf-8"), flags=re.M)
             for name, sql in zip(found[1::2], found[2::2]):
+                if "-- @" in sql:
+                    sys.exit(f"embed.py: {path}: a dataset after '{name}' has a wrong name")
                 lines = [line for line in sql.splitlines() if not line.startswith("--")]
                 known[name] = "\n".join(lines).strip().rstrip(";")
                 yield name, re.sub(r"\{\{(\w+)\}\}", lambda use: known[use[1]], known[name]) + ";\n"

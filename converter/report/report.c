@@ -14,8 +14,8 @@
 #include "converter/report/report_data.h"
 #include "converter/report/report_files.h"
 #include "converter/report/report_flames.h"
+#include "converter/report/report_verdicts.h"
 #include "converter/verdict/health.h"
-#include "converter/verdict/verdict.h"
 
 #define BINS     800
 #define BINS_MIN 200 // if a page has many traces
@@ -39,11 +39,9 @@ static void report_done(struct report *report)
 static int input_read(struct report *report, const struct report_input *input, struct err *err)
 {
     CLEANUP(verdicts_done) struct verdict_vec found = {0};
-    int r = verdict_make(input->handle, 0, &found, err);
+    int r = report_verdicts_make(input->handle, input->name, !report->compares, &found, err);
     if (r < 0)
-        return err_prefix(err, r, "%s", input->name);
-    if (!found.n)
-        return err_set(err, -ENOENT, "%s: there is no trace in it", input->name);
+        return r;
     size_t max = report->compares ? 1 : REPORT_TRACES_MAX;
     size_t first = report->compares || found.n < max ? 0 : found.n - max;
     size_t end = report->compares ? 1 : found.n;

@@ -27,7 +27,7 @@ struct report_input {
 };
 
 // Writes the page. `compares`: the page shows the first trace of both inputs side by side. Returns
-// 0, -ENOENT if an input has no trace, or another negative errno, with text. The caller checks
-// `out` for failures.
+// 0, -ENOENT if an input has neither a trace nor a log of Java allocations, or another negative
+// errno, with text. The caller checks `out` for failures.
 int report_write(const struct report_input *inputs, size_t n, bool compares, FILE *out,
                  struct err *err);

@@ -4,6 +4,8 @@
 usage: gen_page.py library HEADER OUTPUT      the comments of a C header
        gen_page.py config PROTO... OUTPUT     mmtrace's own fields of trace configs
        gen_page.py tables MARKDOWN OUTPUT     the page of the database's tables
+       gen_page.py java MARKDOWN OUTPUT       the page of the agent for Java virtual machines
+       gen_page.py functions C_FILE OUTPUT    the SQL functions, from their descriptions
 """
 import pathlib
 import re
@@ -48,6 +50,13 @@ def paragraphs(text):
         if part.startswith("    "):
             code = [literal(line.removeprefix("    ")) for line in part.splitlines()]
             lines += [".Bd -literal", *code, ".Ed"]
+        elif part.startswith("|"):
+            lines.append(".Bl -tag -width 4n -compact")
+            for row in part.splitlines():
+                cells = [cell.strip() for cell in row.strip("|").split("|")]
+                if any(re.sub("[-: ]", "", cell) for cell in cells):
+                    lines += [f".It {quoted(cells[0].replace('`', ''))}", *prose(cells[1])]
+            lines.append(".El")
         elif part.startswith("- "):
             lines.append(".Bl -bullet -compact")
             for item in re.split(r"\n?^- ", part, flags=re.M)[1:]:
@@ -150,10 +159,9 @@ def config(protos):
                 [("mmsql", 1), ("mmtrace", 1)])
 
 
-def tables(markdown):
-    """The page of tables, with its headings as sections."""
-    text = markdown.read_text()
-    title, rest = text.split("\n\n", 1)
+def sections(markdown):
+    """The lines of a page, with its headings as sections."""
+    _, rest = markdown.read_text().split("\n\n", 1)
     body = [".Sh DESCRIPTION"]
     for part in re.split(r"^(?=##+ )", rest, flags=re.M):
         heading = re.match(r"(##+) (.*)\n", part)
@@ -162,15 +170,42 @@ def tables(markdown):
             body.append(f"{macro} {quoted(heading[2].upper() if macro == '.Sh' else heading[2])}")
             part = part[heading.end():]
         body += paragraphs(part)
+    return body
+
+
+def tables(markdown):
+    body = sections(markdown)
     return page("mmsql-tables", 5, "tables, views and columns of mmsql's databases", body,
                 [("mmsql", 1), ("sqlite3", 1)])
+
+
+def java(markdown):
+    return page("libtiallocsample", 3, "agent that samples allocations in Java virtual machines",
+                sections(markdown), [("mmsql", 1), ("mmtrace", 1)])
+
+
+def functions(source):
+    """The calls and descriptions of `function_docs`."""
+    rows = re.search(r"function_docs\[\] = \{\n(.*?)^\};", source.read_text(), re.M | re.S)[1]
+    text = r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+    found = [["".join(re.findall(r'"((?:[^"\\]|\\.)*)"', part)).replace('\\"', '"')
+              for part in row] for row in re.findall(rf"\{{{text},\s*{text}\}}", rows)]
+    body = [".Sh SYNOPSIS", ".Dl .load LIBDIR/mmtrace/mmsql_functions", ".Sh DESCRIPTION",
+            *prose("The extension has the SQL functions of Perfetto's trace processor that SQLite "
+                   "lacks. `mmsql query` has these functions built in."),
+            ".Bl -tag -width 4n"]
+    for call, says in found:
+        body += [f".It {quoted(call)}", *prose(says)]
+    return page("mmsql_functions", 3, "SQL functions for other programs that use SQLite",
+                [*body, ".El"], [("mmsql", 1), ("sqlite3", 1)])
 
 
 def main():
     kind, *inputs, output = sys.argv[1:]
     paths = [pathlib.Path(path) for path in inputs]
     text = {"library": lambda: library(paths[0]), "config": lambda: config(paths),
-            "tables": lambda: tables(paths[0])}[kind]()
+            "tables": lambda: tables(paths[0]), "java": lambda: java(paths[0]),
+            "functions": lambda: functions(paths[0])}[kind]()
     pathlib.Path(output).write_text(text)
 
 

@@ -22,9 +22,11 @@ PROMISED = {
     "mmtrace": ("etc/mmtrace/armed/mm_events.cfg", "lib/systemd/system/mmtrace.service",
                 "usr/bin/mmtrace", "usr/bin/pintool", "usr/lib/*/mmtrace/mmscreen.so",
                 "usr/share/man/man1/mmtrace.1"),
-    "mmtrace-agents": ("usr/lib/*/mmtrace/libmmheap.so", "usr/lib/*/mmtrace/libtiallocsample.so"),
+    "mmtrace-agents": ("usr/lib/*/mmtrace/libmmheap.so", "usr/lib/*/mmtrace/libtiallocsample.so",
+                       "usr/share/man/man3/libtiallocsample.3"),
     "mmsql": ("usr/bin/mmsql", "usr/lib/*/mmtrace/mmsql_functions.so",
-              "usr/share/man/man1/mmsql.1", "usr/share/man/man5/mmsql-tables.5"),
+              "usr/share/man/man1/mmsql.1", "usr/share/man/man3/mmsql_functions.3",
+              "usr/share/man/man5/mmsql-tables.5"),
     "libmmheap-dev": ("usr/include/mmheap.h", "usr/lib/*/libmmheap.a",
                       "usr/lib/*/pkgconfig/mmheap.pc", "usr/share/man/man3/mmheap.3"),
 }

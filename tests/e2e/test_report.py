@@ -64,6 +64,20 @@ def write_many_events(path):
                                     for key in VMSTAT))))
 
 
+# Two arrays of 24 bytes, and an object of 16.
+JAVA_LOG = """\
++0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]
++1,LA;::run()V
++2,LA;::make()V
+=3,0;1;2
+3
+3
++4,jthread[main], jclass[LB; file: B.java], size[16, hex: 0x10]
+=5,4;1
+5
+"""
+
+
 class Report(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -180,6 +194,21 @@ class Page(Report):
         figures = dict(self.text_rows(PRESSURE, "Key figures"))
         self.assertEqual(figures["reclaimed outside memory cgroups"], "1563.5 MiB")
         self.assertNotIn("reclaimed", figures)
+
+    def test_a_log_of_java_allocations_alone(self):
+        log, page = self.dir / "alone.log", self.dir / "alone.html"
+        log.write_text(JAVA_LOG)
+        done = lib.run(lib.MMSQL, "report", "--text", log)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("Samples of Java allocations: 3. ", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^LA;::make\(\)V +0\.0 KiB +0\.0 KiB +2$")
+        self.assertNotIn("duration", done.stdout)
+        self.make(page, log)
+        self.assertEqual([flame["title"] for flame in self.data_of(page)["traces"][0]["flames"]],
+                         ["Java allocations (log): sampled objects"])
+        done = lib.run(lib.MMSQL, "report", log, log, "-o", page)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f"mmsql: {log}: there is no trace in it\n"))
 
     def test_vendored_files_are_unchanged(self):
         folders = [path.parent for path in VENDORED.glob("*/SHA256SUMS")]
@@ -441,10 +470,7 @@ class InBrowser(Report):
     def test_java_allocations(self):
         """A log of allocations is a flame graph of bytes, with the classes as its leaves."""
         log, database, output = (self.dir / f"alloc.{kind}" for kind in ("log", "db", "html"))
-        log.write_text("+0,jthread[main], jclass[[I file: <UNKNOWN_FILE>], size[24, hex: 0x18]\n"
-                       "+1,LA;::run()V\n+2,LA;::make()V\n=3,0;1;2\n3\n3\n"
-                       "+4,jthread[main], jclass[LB; file: B.java], size[16, hex: 0x10]\n=5,4;1\n"
-                       "5\n")
+        log.write_text(JAVA_LOG)
         done = lib.run(lib.MMSQL, "convert", "-q", PRESSURE, log, "-o", database)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.make(output, database)
@@ -459,8 +485,28 @@ class InBrowser(Report):
         for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
             page.press(key)
         shown.append(page.run("document.querySelector('#flame-0 .range').textContent"))
-        # Two arrays of 24 bytes, beside an object of 16.
         self.assertEqual(shown, ["1 frame, 75 % of all", "A.make(): 48 B (75 %), itself 0 B"])
+
+    def test_a_log_alone_has_call_stacks_only(self):
+        log, output = self.dir / "only.log", self.dir / "only.html"
+        log.write_text(JAVA_LOG)
+        self.make(output, log)
+        page = self.open(output)
+        self.assertEqual(page.run("[...document.querySelectorAll('h2')].map(h => h.textContent)"),
+                         ["What happened", "Call stacks"])
+        for key in "+0":
+            page.press(key)
+        self.assertEqual(page.run("document.querySelector('#flame-0 h3').textContent"),
+                         "Java allocations (log): sampled objects")
+
+    def test_a_date_that_no_calendar_has(self):
+        database, output = self.dir / "date.db", self.dir / "date.html"
+        lib.run(lib.MMSQL, "convert", "-q", PRESSURE, "-o", database)
+        with contextlib.closing(sqlite3.connect(database)) as handle, handle:
+            handle.execute("UPDATE trace SET realtime_offset = 9223372036854775807 - end_ts")
+        self.make(output, database)
+        facts = self.open(output).run("document.querySelector('#facts').textContent")
+        self.assertRegex(facts, "(MB|KB|KiB|MiB)")
 
     def test_a_million_events(self):
         """The page is small, and opens in a second."""

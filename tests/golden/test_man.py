@@ -92,7 +92,9 @@ class ManPages(unittest.TestCase):
         for name, wanted in (("mmheap.3", ("mmheap_register", "mmheap_report_free_range")),
                              ("mmtrace-config.5", ("Va paths ", "TRACECONFIG.BUFFERCONFIG",
                                                    "Va no_children ", "DETAIL_RANGES")),
-                             ("mmsql-tables.5", ('Ss "process_memory"', "upid INTEGER: "))):
+                             ("mmsql-tables.5", ('Ss "process_memory"', "upid INTEGER: ")),
+                             ("libtiallocsample.3", ("agentpath:LIBRARY=", "bytes=N")),
+                             ("mmsql_functions.3", ("EXTRACT_ARG", "load LIBDIR"))):
             for text in wanted if name in texts else ():
                 self.assertIn(text, texts[name], name)
         self.assertTrue(texts)

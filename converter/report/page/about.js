@@ -84,10 +84,10 @@ function configPanel(trace) {
 }
 
 function factsOf(trace) {
-  const about = trace.data.about, unix = about.start_unix_ns[0], facts = [];
-  if (unix !== null) {
-    facts.push("recorded " + new Date(unix / 1e6).toISOString().replace("T", " ").slice(0, 19) +
-      " UTC");
+  const about = trace.data.about, facts = [];
+  const recorded = new Date((about.start_unix_ns[0] ?? NaN) / 1e6);
+  if (!isNaN(recorded)) {
+    facts.push("recorded " + recorded.toISOString().replace("T", " ").slice(0, 19) + " UTC");
   }
   facts.push(duration(trace.span), bytes(about.size_bytes[0]));
   const machine = new Map(rowsOf(trace.data.machine, ["key", "value"]));

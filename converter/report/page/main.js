@@ -8,6 +8,7 @@ page.traces.forEach((trace, i) => {
   trace.start = Number(BigInt(trace.start) / 1000n); // us
   trace.list = verdictLists[i];
   trace.path = trace.data.about.path[0] || trace.input;
+  trace.isLog = !trace.data.about.path.length; // of Java allocations, without times and machine
 });
 
 // Parts of a sentence that stay on one line: a number and its unit, a pid, a date with its time.
@@ -70,6 +71,13 @@ function show(shown) {
   });
   byId("title").textContent = shown.map((trace, n) => marks[n] + trace.path.split("/").pop())
     .join("  and  ");
+  const flames = group("Call stacks", "Click a frame to zoom. Press / to search.", flamesOf(shown),
+    emptyPanel("Flame graphs", "mmtrace heap, mmtrace cpu or mmtrace faults"));
+  if (shown.every((trace) => trace.isLog)) {
+    byId("others").replaceChildren(flames);
+    timeChanged();
+    return;
+  }
   byId("facts").textContent = shown.map((trace, n) => marks[n] + factsOf(trace)).join("\n");
   byId("figures").replaceChildren(shown.length > 1 ? figureComparison(shown)
     : figureTiles(shown[0]));
@@ -89,9 +97,7 @@ function show(shown) {
     emptyPanel("Files in the page cache",
       "linux.page_residency with paths, see configs/residency.cfg")));
   byId("others").replaceChildren(
-    group("Call stacks", "Click a frame to zoom. Press / to search.", flamesOf(shown),
-      emptyPanel("Flame graphs", "mmtrace heap, mmtrace cpu or mmtrace faults")),
-    ...both((trace, mark) => [group(mark + "About the trace", null,
+    flames, ...both((trace, mark) => [group(mark + "About the trace", null,
       [healthPanel(trace), machinePanel(trace), configPanel(trace)])]));
   timeChanged();
 }

@@ -51,7 +51,7 @@ work AS (
     max(iif(is_open, NULL, dur)) AS longest
   FROM report_episode WHERE machine_id = :machine GROUP BY kind),
 figure(place, name, value, unit, worse) AS (
-  SELECT 1, 'duration', :end - :start, 'ns', 0 UNION ALL
+  SELECT 1, 'duration', :end - :start, 'ns', 0 WHERE :trace >= 0 UNION ALL
   SELECT 2, 'some task stalled for memory', ns, 'ns', 1 FROM psi WHERE name = 'psi.mem.some'
   UNION ALL
   SELECT 3, 'all tasks stalled for memory', ns, 'ns', 1 FROM psi WHERE name = 'psi.mem.full'

@@ -46,6 +46,12 @@ SELECT h.process_name AS process, h.function,
 FROM heap_growth h JOIN process p USING (upid) WHERE p.machine_id = :machine
 GROUP BY h.upid, h.function HAVING sum(h.self_bytes) > 0 ORDER BY sum(h.self_bytes) DESC LIMIT 12;
 
+-- @text_Java_allocations_of_logs
+SELECT method, printf('%,.1f KiB', sum(self_bytes) / 1024.0) AS itself,
+  printf('%,.1f KiB', sum(total_bytes) / 1024.0) AS "with its callees",
+  sum(total_samples) AS samples
+FROM alloc_log_method GROUP BY 1 ORDER BY sum(self_bytes) DESC, 1 LIMIT 12;
+
 -- @text_Losses
 SELECT name, sum(value) AS value, description FROM ({{losses}}) GROUP BY name LIMIT 12;
 
