@@ -152,6 +152,8 @@ static int bulk_try(struct run *run, sqlite3 *handle, const struct file_format *
             r = waiting_import(run, handle, bulk, &run->waiting.items[i], notes);
     if (r == 0 && bulk)
         r = bulk_finish(bulk, run->err);
+    for (size_t i = 0; i < format->n_tables && bulk && r == 0; i++)
+        run->n_rows += (uint64_t)bulk_next_id(bulk, format->tables[i]); // ids begin with 0
     if (r == 0)
         *ret = bulk != NULL;
     return r;

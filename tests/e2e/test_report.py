@@ -203,6 +203,8 @@ class Page(Report):
         self.assertIn("Samples of Java allocations: 3. ", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^LA;::make\(\)V +0\.0 KiB +0\.0 KiB +2$")
         self.assertNotIn("duration", done.stdout)
+        done = lib.run(lib.MMSQL, "convert", log, "-o", self.dir / "alone.db")
+        self.assertIn(": 0 packets (0.0 MB) -> 10 rows (", done.stderr)
         self.make(page, log)
         self.assertEqual([flame["title"] for flame in self.data_of(page)["traces"][0]["flames"]],
                          ["Java allocations (log): sampled objects"])
