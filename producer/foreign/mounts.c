@@ -138,13 +138,16 @@ static int list_read(struct foreign_mounts *mounts, struct mount_list *list, con
     struct span line;
     list_clear(list);
     list->fd = open(path, O_RDONLY | O_CLOEXEC);
-    int r = list->fd < 0 ? -errno : 0;
+    int r = list->fd < 0 ? -errno : 1;
     line_reader_over(&reader, list->fd);
-    while (r == 0 && line_reader_next(&reader, &line) > 0 && line_reader_position(&reader) <= max)
-        r = line_add(mounts, list, line);
+    while (r > 0 && (r = line_reader_next(&reader, &line)) > 0 &&
+           line_reader_position(&reader) <= max) {
+        int added = line_add(mounts, list, line);
+        r = added < 0 ? added : 1;
+    }
     if (r < 0)
         list_clear(list);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 static int devices_add(struct foreign_mounts *mounts, const struct mount_list *list)
@@ -222,12 +225,14 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     return list_read(mounts, &mounts->other, path);
 }
 
-bool foreign_mount_number(int fd, uint64_t *ret)
+int foreign_mount_number(int fd, uint64_t *ret)
 {
     char text[512];
-    struct span info = text_file_span(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
-    struct span number = span_value_of(info, "mnt_id:");
-    return span_take_u64(&number, ret);
+    ssize_t n = text_file_read_once(text, sizeof(text), "/proc", "/self/fdinfo/%d", fd);
+    if (n < 0)
+        return (int)n;
+    struct span number = span_value_of(span_over(text, (size_t)n), "mnt_id:");
+    return span_take_u64(&number, ret) ? 0 : -EXDEV;
 }
 
 static bool is_held(const struct foreign_mounts *mounts, uint64_t number)
@@ -266,11 +271,10 @@ static int judge_by_lists(struct foreign_mounts *mounts, int32_t pid, uint64_t n
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
 {
     uint64_t number;
-    if (!foreign_mount_number(fd, &number))
-        return -EXDEV;
-    if (is_held(mounts, number))
-        return 0;
-    int r = judge_by_lists(mounts, pid, number);
+    int r = foreign_mount_number(fd, &number);
+    if (r < 0 || is_held(mounts, number))
+        return r;
+    r = judge_by_lists(mounts, pid, number);
     if (r == 0)
         hold(mounts, number, fd);
     return r;
@@ -311,7 +315,7 @@ void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
     CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     if (memory < 0) // an older kernel
         memory = memfd_create("", MFD_CLOEXEC);
-    mounts->knows_memory = memory >= 0 && foreign_mount_number(memory, &mounts->memory);
+    mounts->knows_memory = memory >= 0 && foreign_mount_number(memory, &mounts->memory) == 0;
 }
 
 void foreign_mounts_done(struct foreign_mounts *mounts)

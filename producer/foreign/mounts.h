@@ -53,8 +53,8 @@ struct foreign_mounts {
 void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc);
 void foreign_mounts_done(struct foreign_mounts *mounts);
 
-// Gets the number of the mount of the file that `fd` holds. Returns false if it is not known.
-bool foreign_mount_number(int fd, uint64_t *ret);
+// Gets the number of the mount of the file that `fd` holds. Returns 0 or a negative errno.
+int foreign_mount_number(int fd, uint64_t *ret);
 
 // Returns whether the lists of trusted mounts are known to have changed.
 bool foreign_mounts_changed(const struct foreign_mounts *mounts);
@@ -70,8 +70,8 @@ void foreign_mounts_end(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
-// the file: the file is not trusted then; or an error of foreign_mounts_renew(). Asks no file
-// system.
+// the file: the file is not trusted then; or an error of foreign_mount_number() or
+// foreign_mounts_renew(). Asks no file system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
 
 // Returns whether an automount begins at the entry of the folder. A look-up there could wait for

@@ -193,9 +193,11 @@ static int entry_hold_by_number(int folder, const char *name)
     CLEANUP(close_fdp) int fd = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    bool is_here =
-        foreign_mount_number(folder, &here) && foreign_mount_number(fd, &there) && here == there;
-    return is_here ? steal_fd(&fd) : -EXDEV;
+    int r = foreign_mount_number(folder, &here);
+    r = r < 0 ? r : foreign_mount_number(fd, &there);
+    if (r < 0 || here != there)
+        return r < 0 ? r : -EXDEV;
+    return steal_fd(&fd);
 }
 
 int named_entry_hold(const struct named_path *how, int folder, const char *name)

@@ -105,7 +105,7 @@ int requester_may_read(const struct requester *requester, struct foreign_mounts 
                              .may_use = requester_may_use,
                              .userdata = (void *)(uintptr_t)requester};
     CLEANUP(close_fdp) int held = named_path_hold(&how, path, &found);
-    if (held == -EAGAIN)
+    if (held == -EAGAIN || held == -EMFILE || held == -ENFILE || held == -ENOMEM)
         return held;
     return held >= 0 && found.st_dev == st->st_dev && found.st_ino == st->st_ino;
 }

@@ -32,8 +32,8 @@ bool requester_may_trace(const struct requester *requester, const char *proc, in
 // both (05). Fit for named_path.h.
 bool requester_may_use(void *requester, int fd, const struct stat *st, mode_t bits);
 
-// Returns 1 if the user could open the file for reading by its present name, 0 if not, or -EAGAIN
-// if the mounts on the way cannot be judged now. `st` is the stat of `fd`. A file or folder with an
-// access list counts as closed unless the user owns it.
+// Returns 1 if the user could open the file for reading by its present name, 0 if not, or a
+// negative errno if the names on the way cannot be judged now. `st` is the stat of `fd`. A file or
+// folder with an access list counts as closed unless the user owns it.
 int requester_may_read(const struct requester *requester, struct foreign_mounts *mounts, int fd,
                        const struct stat *st);

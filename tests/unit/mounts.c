@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,9 +35,27 @@ static void a_file_of_this_namespace_is_trusted(void **state)
     assert_int_equal(foreign_mounts_judge(&mounts, 0, ends[0]), -EXDEV);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), -1), -EXDEV);
+    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), -1), -ENOENT);
     foreign_mounts_done(&mounts);
     assert_int_equal(rmdir(folder), 0);
+}
+
+// A lack of descriptors says nothing about a file.
+static void without_descriptors_nothing_is_judged(void **state)
+{
+    (void)state;
+    struct rlimit limit, none;
+    struct foreign_mounts mounts;
+    foreign_mounts_init(&mounts, "/proc");
+    CLEANUP(close_fdp) int fd = open("/", O_PATH | O_CLOEXEC);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    int r = foreign_mounts_judge(&mounts, 0, fd);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(r, -EMFILE);
+    assert_int_equal(foreign_mounts_judge(&mounts, 0, fd), 0);
+    foreign_mounts_done(&mounts);
 }
 
 // A process in a mount namespace of its own.
@@ -166,7 +185,7 @@ static void a_cut_line_is_not_read(void **state)
     CLEANUP(close_fdp) int held = open(folder, O_PATH | O_CLOEXEC);
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_true(foreign_mount_number(ends[0], &number));
+    assert_int_equal(foreign_mount_number(ends[0], &number), 0);
     assert_int_equal(fstat(held, &st), 0);
     // The cut line "N 1 MAJOR:MINOR0 ..." names the device of the folder, without its last digit.
     CLEANUP(freep) char *text = malloc(LIST_MAX + 200);
@@ -207,7 +226,7 @@ static void fuse_of_a_user_is_not_trusted(void **state)
     int ends[2];
     temp_folder_make(folder);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_true(foreign_mount_number(ends[0], &number));
+    assert_int_equal(foreign_mount_number(ends[0], &number), 0);
     for (size_t i = 0; i < ELEMENTS(cases); i++) {
         snprintf(line, sizeof(line), "%u 1 9:9 / /x rw shared:1 - %s\n", (unsigned)number,
                  cases[i].type);
@@ -225,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_this_namespace_is_trusted),
+        cmocka_unit_test(without_descriptors_nothing_is_judged),
         cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
         cmocka_unit_test(an_old_list_judges_nothing),
         cmocka_unit_test(a_cut_line_is_not_read),

@@ -326,6 +326,7 @@ static int add_named(struct file_set *set)
     struct stat st;
     int r = open_held(walk->held, &fd, &st);
     if (r < 0) {
+        set->was_late |= passes(r);
         name_complain(set, walk->path, r);
         return 0;
     }
@@ -508,6 +509,14 @@ static uint64_t key_of(const struct file_set *set, const struct file_mapping *ma
                : identity(mapped->device, mapped->inode);
 }
 
+// Returns the key of a file that is refused for one process.
+static uint64_t key_of_refusal(const struct file_set *set, const struct file_mapping *mapped,
+                               const char *path)
+{
+    return map64_find(&set->subvolumes, mapped->device) ? key_of(set, mapped, path)
+                                                        : key_here(mapped);
+}
+
 // Learns whether inode numbers repeat on the device of the file.
 static int learn_device(struct file_set *set, const struct file_mapping *mapped, int fd)
 {
@@ -524,7 +533,8 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
     int fd;
     struct stat st;
     struct residency_file *file = NULL;
-    if (is_refused(set, key_of(set, mapped, path)) || is_refused(set, key_here(mapped)))
+    if (is_refused(set, key_of(set, mapped, path)) ||
+        is_refused(set, key_of_refusal(set, mapped, path)))
         return 0;
     int r = open_mapped(set, mapped, path, &fd, &st);
     if (must_judge_again(set, r))
@@ -532,7 +542,7 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
     if (r < 0) {
         set->was_late |= passes(r);
         refusal_tell(set, mapped->pid, path, r);
-        refuse(set, key_here(mapped));
+        refuse(set, key_of_refusal(set, mapped, path));
         return 0;
     }
     r = learn_device(set, mapped, fd);

@@ -52,12 +52,12 @@ static int push(struct named_files *walk, int fd, const char *rest)
 {
     size_t size = strlen(walk->path);
     bool has_slash = size == 0 || walk->path[size - 1] == '/';
-    CLEANUP(closedirp) DIR *dir = NULL;
-    if (walk->n_folders < NAMED_DEPTH_MAX && (has_slash || path_add(walk, "/", 1)))
-        dir = fdopendir(fd);
+    bool fits = walk->n_folders < NAMED_DEPTH_MAX && (has_slash || path_add(walk, "/", 1));
+    CLEANUP(closedirp) DIR *dir = fits ? fdopendir(fd) : NULL;
     if (!dir) {
+        int r = fits ? -errno : -ENAMETOOLONG;
         close_fd(fd);
-        return -ENAMETOOLONG;
+        return r;
     }
     walk->folders[walk->n_folders++] =
         (struct named_folder){.dir = STEAL(dir), .path_size = strlen(walk->path), .rest = rest};
