@@ -66,6 +66,7 @@ struct foreign {
     struct refused_vec refused;
     struct budget time;     // microseconds of helpers
     struct relays *closers; // owned; they close sockets
+    bool failure_told;      // a helper could not be started
 };
 
 struct foreign_call {
@@ -372,6 +373,8 @@ static void call_end(struct foreign_helper *helper, struct foreign_call *call, i
                      const void *answer, size_t size, int fd)
 {
     bool outer = !helper->in_callback;
+    if (result == -ENOMEM)
+        memory_refused();
     helper->in_callback = true;
     if (call->done)
         call->done(call->userdata, result, answer, size, fd);
@@ -419,13 +422,26 @@ static void begin_time(struct foreign_helper *helper, struct foreign_call *call)
     helper->progress = 0;
 }
 
+// Without a helper, the recording lacks what others' files say. The log says so once.
+static void tell_failure(struct foreign *foreign, int r)
+{
+    if (!foreign->failure_told)
+        log_warning(foreign->options.log,
+                    "the helper that reads files of other users cannot be started (%s): names of "
+                    "functions are missing",
+                    r == -EPIPE ? "it ends at once" : strerror(-r));
+    foreign->failure_told = true;
+}
+
 static int send_current(struct foreign_helper *helper)
 {
     struct foreign_call *call = helper->current;
     if (helper->fd < 0) {
         int r = start_process(helper);
-        if (r < 0)
+        if (r < 0) {
+            tell_failure(helper->foreign, r);
             return r;
+        }
     }
     return foreign_message_send(helper->fd, &call->head, call->bytes, call->size, call->fd);
 }

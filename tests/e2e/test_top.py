@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """mmtrace top: in a terminal (tmux), as lines, with other users' names, and beside a recording."""
+import functools
 import os
 import pathlib
 import pty
@@ -67,13 +68,13 @@ class Lines(unittest.TestCase):
         """A cgroup at its limit reclaims; the instance of tracefs is gone afterwards."""
         with open(self.dir / "file", "wb") as file:
             file.truncate(256 << 20)
-        before = set(os.listdir(lib.TRACEFS / "instances"))
         with lib.memory_cgroup(64 << 20) as join:
             with lib.Popen([lib.MMTRACE, "top", "--batch", "-d", "500ms"], stdout=subprocess.PIPE,
                            text=True) as top:
                 self.addCleanup(top.kill)
-                lib.wait_for(lambda: set(os.listdir(lib.TRACEFS / "instances")) - before,
-                             "the instance")
+                instances = functools.partial((lib.TRACEFS / "instances").glob,
+                                              f"mmtrace-{top.pid}-*")
+                lib.wait_for(lambda: list(instances()), "the instance")
                 top.stdout.readline()
                 reader = lib.Popen(["sh", "-c", f"while :; do cat {self.dir}/file; done"],
                                    stdout=subprocess.DEVNULL, preexec_fn=join)
@@ -88,7 +89,7 @@ class Lines(unittest.TestCase):
                 self.assertEqual(top.wait(60), 0)
             reader.kill()
             reader.wait()
-        self.assertEqual(set(os.listdir(lib.TRACEFS / "instances")) - before, set())
+        self.assertEqual(list(instances()), [])
 
     def test_record(self):
         trace = self.dir / "t.pftrace"

@@ -90,20 +90,35 @@ struct fixture {
     struct foreign *foreign;
     struct foreign_helper *helper;
     struct strbuf told; // "TEXT=RESULT " of each answer
+    struct strbuf logged;
 };
 
-static void setup(struct fixture *f)
+static void keep_line(void *userdata, enum log_level level, const char *line)
 {
-    *f = (struct fixture){0};
+    (void)level;
+    strbuf_addf(userdata, "%s\n", line);
+}
+
+// `program`: see struct foreign_options.
+static void setup_with(struct fixture *f, const char *program)
+{
+    *f = (struct fixture){.log = {.max_level = LOG_LEVEL_INFO, .write = keep_line}};
+    f->log.userdata = &f->logged;
     assert_int_equal(loop_new(&f->loop), 0);
     struct foreign_options options = {
-        .loop = f->loop, .log = &f->log, .proc = "/proc", .jobs = jobs};
+        .loop = f->loop, .log = &f->log, .proc = "/proc", .jobs = jobs, .program = program};
     assert_int_equal(foreign_new(&options, &f->foreign), 0);
     assert_int_equal(foreign_helper_new(f->foreign, &f->helper), 0);
 }
 
+static void setup(struct fixture *f)
+{
+    setup_with(f, NULL);
+}
+
 static void teardown(struct fixture *f)
 {
+    strbuf_done(&f->logged);
     foreign_helper_free(f->helper);
     foreign_free(f->foreign);
     loop_free(f->loop);
@@ -222,6 +237,23 @@ static void a_helper_that_dies_is_replaced(void **state)
     assert_int_equal(ask(&f, ANSWER, 1, "b", NULL, NULL), 0);
     run_until_done(&f);
     assert_string_equal(f.told.text, "a1=0 =-32 b1=0 ");
+    teardown(&f);
+}
+
+static void a_helper_that_cannot_be_started_is_told(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct err err = {0};
+    struct foreign_call *call;
+    setup_with(&f, "/there/is/no/such/program");
+    assert_int_equal(ask(&f, ANSWER, 1, "a", &call, &err), 0);
+    assert_int_equal(ask(&f, ANSWER, 1, "b", &call, &err), 0);
+    run_until_done(&f);
+    assert_string_equal(f.told.text, "=-2 =-2 ");
+    assert_string_equal(f.logged.text,
+                        "the helper that reads files of other users cannot be started (No such "
+                        "file or directory): names of functions are missing\n");
     teardown(&f);
 }
 
@@ -365,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_late_job_costs_its_payer_alone),
         cmocka_unit_test(a_bounded_wait_ends_in_time),
         cmocka_unit_test(a_helper_that_dies_is_replaced),
+        cmocka_unit_test(a_helper_that_cannot_be_started_is_told),
         cmocka_unit_test(cancelled_calls_are_not_reported),
         cmocka_unit_test(the_end_of_a_call_may_free_the_helper),
         cmocka_unit_test(waiting_for_a_processor_costs_nothing),

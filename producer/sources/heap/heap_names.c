@@ -240,8 +240,6 @@ static void found(void *userdata, int result, const void *answer, size_t size, i
             root->number = root->number == asked->root ? 0 : root->number;
             set_all(asked, 0, STRSET_NONE);
         } else if (result < 0) {
-            if (result == -ENOMEM)
-                memory_refused();
             tell_limit(asked->names, client, result);
             if (result == NAMES_REFUSED)
                 tell_refusal(asked->names, client);
