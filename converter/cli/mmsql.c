@@ -24,9 +24,9 @@ int usage_error(const char *verb, const char *format, ...)
 
 int main(int argc, char **argv)
 {
-    const struct program_verb verbs[] = {verb_convert, verb_export, verb_flamegraph, verb_memory,
-                                         verb_open,    verb_pprof,  verb_query,      verb_report,
-                                         verb_tables,  verb_verdict};
+    const struct program_verb verbs[] = {verb_convert,   verb_export, verb_flamegraph, verb_memory,
+                                         verb_open,      verb_pprof,  verb_query,      verb_report,
+                                         verb_symbolize, verb_tables, verb_verdict};
     const struct program program = {
         .name = "mmsql",
         .version = MMSQL_VERSION,

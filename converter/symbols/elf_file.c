@@ -6,6 +6,10 @@
 // A trace names the path, and the file at the path names other files (its debug data). libdw opens
 // none of these files: elf_file.c passes open regular ELF files to libdw. libdw itself would wait
 // at a FIFO, inflate a packed file into memory, and query servers of debug data.
+//
+// A refused allocation looks like missing debug data in libdw's results. errno tells the two apart:
+// nothing in libdw sets errno to another value after a failed malloc(), but look-ups of files do.
+// Where libdw cannot return, it calls a handler, which ends the thread.
 #include "converter/symbols/elf_file.h"
 
 #ifdef HAVE_LIBDW
@@ -13,6 +17,8 @@
 #include <dwarf.h>
 #include <elfutils/libdwelf.h>
 #include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,6 +30,7 @@
 
 #include "common/cleanup.h"
 #include "common/file.h"
+#include "common/memory.h"
 #include "common/str.h"
 
 #define BUILD_ID_BYTES_MAX 64
@@ -48,6 +55,14 @@ struct elf_file *elf_file_free(struct elf_file *file)
     free(file->debug_file);
     free(file);
     return NULL;
+}
+
+// Notes that an allocation failed since errno was set to 0.
+static void memory_check(void)
+{
+    if (errno == ENOMEM)
+        memory_refused();
+    errno = 0;
 }
 
 static void id_print(const unsigned char *bits, size_t n, char ret[2 * BUILD_ID_BYTES_MAX + 1])
@@ -183,6 +198,7 @@ static int debug_find(Dwfl_Module *module, void **userdata, const char *name, Dw
     *ret_path = NULL;
     if (!file)
         return NOT_FOUND;
+    memory_check();
     if (link && !checksum)
         return common_open(file, elf_path, link, ret_path);
     if (!build_id_read(module, id))
@@ -202,11 +218,15 @@ static int elf_find_none(Dwfl_Module *module, void **userdata, const char *name,
     return NOT_FOUND;
 }
 
-struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)
+_Noreturn static void memory_ran_out(void)
 {
-    struct elf_file *file = calloc(1, sizeof(*file));
-    if (!file || !(file->debug_path = strdup(debug_path)))
-        return elf_file_free(file);
+    memory_refused();
+    pthread_exit(NULL);
+}
+
+// Opens the module, and its debug data if there are any. Returns false if the file is not wanted.
+static bool module_open(struct elf_file *file, const char *path, const char *build_id)
+{
     file->callbacks = (Dwfl_Callbacks){
         .find_elf = elf_find_none,
         .find_debuginfo = debug_find,
@@ -214,9 +234,10 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
     };
     GElf_Addr bias;
     CLEANUP(close_fdp) int fd = elf_open(path);
+    errno = 0;
     file->dwfl = fd < 0 ? NULL : dwfl_begin(&file->callbacks);
     if (!file->dwfl)
-        return elf_file_free(file);
+        return false;
     dwfl_report_begin(file->dwfl);
     file->module = dwfl_report_elf(file->dwfl, "file", path, fd, 0, true);
     void **userdata = NULL;
@@ -228,8 +249,26 @@ struct elf_file *elf_file_open(const char *path, const char *build_id, const cha
         *userdata = file;
     if (dwfl_report_end(file->dwfl, NULL, NULL) != 0 || !file->module ||
         !dwfl_module_getelf(file->module, &bias) || !build_id_is(file->module, build_id))
+        return false;
+    Dwarf *debug = dwfl_module_getdwarf(file->module, &bias);
+    if (debug)
+        dwarf_new_oom_handler(debug, memory_ran_out);
+    return true;
+}
+
+struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)
+{
+    struct elf_file *file = memory_calloc(1, sizeof(*file));
+    if (!file)
+        return NULL;
+    file->debug_path = strdup(debug_path);
+    if (!file->debug_path) {
+        memory_refused();
         return elf_file_free(file);
-    return file;
+    }
+    bool is_open = module_open(file, path, build_id);
+    memory_check();
+    return is_open ? file : elf_file_free(file);
 }
 
 // Returns the linkage name if possible, because the linkage name has the types of the arguments.
@@ -296,8 +335,8 @@ static size_t debug_lookup(struct elf_file *file, uint64_t address,
     return n_nested > 0 ? scopes_walk(nested, n_nested, unit, place, ret) : 0;
 }
 
-size_t elf_file_lookup(struct elf_file *file, uint64_t address,
-                       struct elf_symbol ret[ELF_SYMBOLS_MAX])
+static size_t lookup(struct elf_file *file, uint64_t address,
+                     struct elf_symbol ret[ELF_SYMBOLS_MAX])
 {
     size_t n = debug_lookup(file, address, ret);
     if (n)
@@ -311,6 +350,15 @@ size_t elf_file_lookup(struct elf_file *file, uint64_t address,
         return 0;
     ret[0] = (struct elf_symbol){.function = name};
     return 1;
+}
+
+size_t elf_file_lookup(struct elf_file *file, uint64_t address,
+                       struct elf_symbol ret[ELF_SYMBOLS_MAX])
+{
+    errno = 0;
+    size_t n = lookup(file, address, ret);
+    memory_check();
+    return n;
 }
 
 #else

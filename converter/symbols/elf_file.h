@@ -18,7 +18,8 @@ struct elf_symbol {
 
 // Opens the ELF file `path`. `build_id` (hex, "": any) must be the file's build id. `debug_path`:
 // folders with debug data of stripped files, separated by colons. Returns NULL if the file is
-// missing, is not an ELF file, or has another build id.
+// missing, is not an ELF file, or has another build id; and without memory (memory.h). The thread
+// that calls these functions may be ended (pthread_exit()) for lack of memory.
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path);
 
 // Reads the functions at `address` (an address of the file), innermost first; each function but the

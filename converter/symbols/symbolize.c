@@ -229,6 +229,7 @@ struct work {
     void *userdata;
     struct err *err;
     int r;
+    bool ended; // false: the thread was ended for lack of memory
 };
 
 static void *work_run(void *userdata)
@@ -237,17 +238,19 @@ static void *work_run(void *userdata)
     int r = sandbox_is_wanted() ? sandbox_opens() : 0;
     if (r < 0 && !sandbox_is_unavailable(r)) {
         work->r = err_errno(work->err, r, "symbols: the sandbox cannot be entered");
+        work->ended = true;
         return NULL;
     }
     work->r = frames_symbolize(work->handle, work->folders, work->n_folders, work->goes_on,
                                work->userdata, work->err);
+    work->ended = true;
     return NULL;
 }
 
 int symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folders,
               bool (*goes_on)(void *userdata), void *userdata, struct err *err)
 {
-    struct work work = {handle, folders, n_folders, goes_on, userdata, err, 0};
+    struct work work = {handle, folders, n_folders, goes_on, userdata, err, 0, false};
     pthread_t thread;
     int r = sql_run(handle, "PRAGMA temp_store=MEMORY; BEGIN", "symbols", err);
     if (r < 0)
@@ -256,5 +259,7 @@ int symbolize(struct sqlite3 *handle, const char *const *folders, size_t n_folde
     if (r < 0)
         return err_errno(err, r, "symbols: no thread can be started");
     pthread_join(thread, NULL);
+    if (!work.ended)
+        return err_errno(err, -ENOMEM, "symbols");
     return work.r < 0 ? work.r : sql_run(handle, "COMMIT; PRAGMA temp_store=FILE", "symbols", err);
 }

@@ -189,6 +189,7 @@ static int profile(struct heap_run *heap, struct err *err)
     bool quiet = run->quiet = heap->options.quiet;
     run->out_path = heap->options.out_path;
     run->command = heap->options.command;
+    run->wants_lines = heap->options.lines;
     run->required_source = "android.heapprofd";
     if (heap_options_config(&heap->options, &run->config, err) < 0)
         return PROGRAM_FAILED;
@@ -206,6 +207,7 @@ static int profile(struct heap_run *heap, struct err *err)
     char problem[ERR_TEXT_MAX];
     profile_run_problem(run, problem, sizeof(problem));
     run->session = session_free(run->session); // the file is complete
+    bool has_lines = profile_run_add_lines(run);
     if (profile_run_pour(run, err) < 0)
         return PROGRAM_FAILED;
     if (heap_summary_print(profile_run_trace(run), quiet ? NULL : stderr, &n_processes, err) < 0) {
@@ -223,7 +225,7 @@ static int profile(struct heap_run *heap, struct err *err)
     if (n_processes > 0 && problem[0])
         err_set(err, -EREMOTEIO, "%s", problem);
     if (n_processes > 0)
-        return problem[0] ? PROGRAM_FAILED : PROGRAM_DONE;
+        return problem[0] || !has_lines ? PROGRAM_FAILED : PROGRAM_DONE;
     char **command = run->command;
     const char *obstacle = command ? heap_command_obstacle(command[0]) : NULL;
     if (obstacle)

@@ -80,6 +80,7 @@ static const struct cli_option options_table[] = {
     {0, "no-startup", NULL, "profile only processes that run already", SETS(no_startup)},
     {0, "no-children", NULL, "give children after fork no profiles of their own",
      SETS(no_children)},
+    {'l', "lines", NULL, "add inlined functions and source lines, by mmsql", SETS(lines)},
     {0, "snapshot", NULL,
      "record nothing; make running recordings write a dump now (--pid: only those of PIDS)",
      SETS(snapshot)},

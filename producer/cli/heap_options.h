@@ -17,7 +17,7 @@ struct heap_options {
     uint64_t interval_bytes, shmem_bytes;
     uint32_t duration_ms, continuous_ms, block_timeout_us;
     bool no_block, all_heaps, dump_at_max, no_running, no_startup, no_children;
-    bool snapshot, print_config, quiet;
+    bool snapshot, print_config, quiet, lines;
     const char *out_path;
     char **command; // borrowed, NULL-terminated; NULL: no program
 };

@@ -32,8 +32,15 @@
 #define SMALL_PART 100 // a small part is less than 1/100
 #define SHOWN_MIN  52  // bytes: 0.05 kB
 
+// The line of a function with the most bytes in one stack.
+struct row_line {
+    struct symbol_line line;
+    uint64_t bytes;
+};
+
 struct row {
     uint64_t function; // index in names
+    struct row_line line, allocated_line;
     uint64_t self, total, self_allocated, allocated;
     uint64_t rank, rank_total; // sort keys
     size_t last_stack;
@@ -47,6 +54,7 @@ struct heap_total {
 VEC_DEFINE(heap_total_vec, struct heap_total);
 
 struct summary {
+    struct trace_symbols symbols;
     struct trace_stacks stacks;
     struct strset names, heaps;
     struct row_vec rows;
@@ -76,16 +84,17 @@ static void summary_done(struct summary *s)
 {
     forget_dump(s);
     trace_stacks_done(&s->stacks);
+    trace_symbols_done(&s->symbols);
     row_vec_done(&s->rows);
     heap_total_vec_done(&s->totals);
     map64_done(&s->pids);
 }
 
-// Returns the id of the frame's name. The name of any heap except malloc's follows.
-static uint32_t name_of(struct summary *s, uint64_t frame_id)
+// Returns the id of the function's name. The name of any heap except malloc's follows.
+static uint32_t name_of(struct summary *s, const struct stack_place *place)
 {
     struct strbuf name CLEANUP(strbuf_done) = {0};
-    if (!trace_stacks_name(&s->stacks, frame_id, &name))
+    if (!trace_stacks_name(&s->stacks, place, &name))
         return STRSET_NONE;
     if (!str_eq(strset_text(&s->heaps, s->heap), HEAP_MALLOC_NAME))
         strbuf_addf(&name, " [%s]", strset_text(&s->heaps, s->heap));
@@ -96,15 +105,23 @@ struct sample {
     uint64_t retained, allocated, n_allocs;
 };
 
-static int add_to_row(struct summary *s, uint64_t frame_id, const struct sample *sample,
-                      bool is_leaf)
+static void line_weigh(struct row_line *row, const struct symbol_line *line, uint64_t bytes)
 {
-    uint32_t name = name_of(s, frame_id);
+    if (bytes > row->bytes)
+        *row = (struct row_line){*line, bytes};
+}
+
+static int add_to_row(struct summary *s, const struct stack_place *place,
+                      const struct sample *sample, bool is_leaf)
+{
+    uint32_t name = name_of(s, place);
     if (name == STRSET_NONE)
         return 0;
     if (name == s->rows.n && row_vec_push(&s->rows, (struct row){.function = name}) < 0)
         return -ENOMEM;
     struct row *row = &s->rows.items[name];
+    line_weigh(&row->line, &place->line, sample->retained);
+    line_weigh(&row->allocated_line, &place->line, sample->allocated);
     if (row->last_stack != s->n_stacks_seen) {
         row->last_stack = s->n_stacks_seen;
         row->total += sample->retained;
@@ -122,10 +139,10 @@ struct added {
     const struct sample *sample;
 };
 
-static int add_frame(void *userdata, uint64_t frame_id, bool is_leaf)
+static int add_place(void *userdata, const struct stack_place *place, bool is_leaf)
 {
     const struct added *added = userdata;
-    return add_to_row(added->summary, frame_id, added->sample, is_leaf);
+    return add_to_row(added->summary, place, added->sample, is_leaf);
 }
 
 // Adds the sample to the functions of its stack.
@@ -133,7 +150,7 @@ static int add_to_rows(struct summary *s, uint64_t callstack, const struct sampl
 {
     struct added added = {s, sample};
     s->n_stacks_seen++;
-    return trace_stacks_walk(&s->stacks, callstack, add_frame, &added);
+    return trace_stacks_walk(&s->stacks, callstack, add_place, &added);
 }
 
 static int read_sample(struct summary *s, const struct wire_field *message)
@@ -288,7 +305,8 @@ static void print_table(struct summary *s, bool allocated, size_t n, FILE *out)
                 kb(allocated ? row->allocated : row->total));
         fprintf(out, has_third ? " %12.1f  " : "  ", kb(row->allocated));
         const struct strset_entry *name = &s->names.entries[row->function];
-        trace_stacks_print(name->text, name->size, out);
+        trace_stacks_print(name->text, name->size,
+                           allocated ? &row->allocated_line.line : &row->line.line, out);
     }
 }
 
@@ -318,9 +336,13 @@ int heap_summary_print(const char *path, FILE *out, size_t *ret_processes, struc
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
     struct summary s CLEANUP(summary_done) = {0};
-    int r = trace_packets_read(path, &trace, read_packet, &s, err);
+    s.stacks.symbols = &s.symbols;
+    int r = trace_packets_read(path, &trace, trace_symbols_take, &s.symbols, err);
     if (r < 0)
         return r;
+    r = trace_packets_walk(&trace, read_packet, &s);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
     *ret_processes = s.pids.n;
     if (out && s.pids.n > 0)
         print_rows(&s, out);

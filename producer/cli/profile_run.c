@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,10 +19,14 @@
 #include "common/file.h"
 #include "common/str.h"
 #include "producer/cli/cli.h"
+#include "producer/cli/converter_child.h"
 #include "producer/cli/readout.h"
 #include "producer/service/roots.h"
 #include "producer/service/session/session.h"
 #include "producer/trace/trace_file.h"
+
+#define LINES_TIMEOUT   (60 * NSEC_PER_SEC)
+#define LINES_BYTES_MAX ((size_t)256 << 20)
 
 static void write_log(void *userdata, enum log_level level, const char *line)
 {
@@ -180,8 +185,58 @@ int profile_run_open_session(struct profile_run *run, struct err *err)
 
 int profile_run_open_output(struct profile_run *run, struct err *err)
 {
+    if (run->wants_lines && !converter_is_there()) {
+        err_set(err, -ENOENT, "--lines needs mmsql, which is not found beside mmtrace");
+        return err_hint(err, -ENOENT, "install mmsql, or leave out --lines");
+    }
     int r = open_stream(run, err);
     return r == 0 ? keep_older(run, err) : r;
+}
+
+// The signals that end the recording are blocked. They end the search, too.
+static int lines_find(int trace, struct strbuf *ret, struct err *err)
+{
+    static const char *const argv[] = {"mmsql", "symbolize", "--symbols-only", "-", "-o",
+                                       "-",     NULL};
+    struct strbuf errors CLEANUP(strbuf_done) = {0};
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    CLEANUP(close_fdp) int cancel = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+    const struct converter_request request = {.argv = argv,
+                                              .fd = trace,
+                                              .timeout = LINES_TIMEOUT,
+                                              .output_max = LINES_BYTES_MAX,
+                                              .cancel_fd = cancel};
+    int r = converter_run(&request, ret, &errors, err);
+    if (r == 0 && (ret->failed || ret->size >= LINES_BYTES_MAX))
+        r = err_set(err, -EFBIG, "no lines: more than %zu MiB", LINES_BYTES_MAX >> 20);
+    if (r == -EIO) {
+        char *text = errors.text ? errors.text : (char[]){""};
+        text[strcspn(text, "\n")] = '\0';
+        str_make_printable(text, false);
+        r = err_set(err, r, "no lines: %s", *text ? text : "mmsql failed");
+    }
+    return r < 0 && !err->text[0] ? err_errno(err, r, "no lines") : r;
+}
+
+bool profile_run_add_lines(const struct profile_run *run)
+{
+    struct strbuf lines CLEANUP(strbuf_done) = {0};
+    struct err err = {0};
+    if (!run->wants_lines)
+        return true;
+    CLEANUP(close_fdp)
+    int fd = open(profile_run_trace(run), O_RDWR | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+    int r = fd < 0 ? err_errno(&err, -errno, "%s", profile_run_name(run))
+                   : lines_find(fd, &lines, &err);
+    if (r == 0 && (r = fd_write_all(fd, lines.text, lines.size)) < 0)
+        err_errno(&err, r, "%s", profile_run_name(run));
+    if (r < 0)
+        err_print(&err, CLI_PROGRAM);
+    return r == 0;
 }
 
 int profile_run_open(struct profile_run *run, struct err *err)

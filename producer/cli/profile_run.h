@@ -19,6 +19,7 @@ struct profile_run {
     const char *out_path; // borrowed; "-": standard output
     char **command;       // borrowed, NULL-terminated; NULL: no program
     bool quiet;
+    bool wants_lines;            // functions and source lines are looked up at the end
     const char *required_source; // of the session
 
     struct config config;
@@ -57,6 +58,10 @@ const char *profile_run_trace(const struct profile_run *run);
 void profile_run_tell_end(const struct profile_run *run);
 // Copies the text about a failed data source, or "".
 void profile_run_problem(const struct profile_run *run, char *ret, size_t size);
+// Looks up the functions and source lines of the finished trace, if they are wanted, and adds them
+// to the trace. Prints the message of a failure, which leaves the trace as it was. Returns whether
+// the trace has what is wanted.
+bool profile_run_add_lines(const struct profile_run *run);
 // Writes the trace to standard output, if standard output is the output.
 int profile_run_pour(const struct profile_run *run, struct err *err);
 // Puts a trace with a profile in the place of an older file. Without a profile, the older file

@@ -107,6 +107,7 @@ static int publish(struct stacks_run *stacks, struct err *err)
         profile_run_tell_end(run);
     profile_run_problem(run, problem, sizeof(problem));
     run->session = session_free(run->session); // the file is complete
+    bool has_lines = profile_run_add_lines(run);
     if (profile_run_pour(run, err) < 0)
         return PROGRAM_FAILED;
     int r = stacks_summary_print(profile_run_trace(run), stacks->options.is_dwarf,
@@ -122,7 +123,7 @@ static int publish(struct stacks_run *stacks, struct err *err)
         err_set(err, -ENODATA,
                 "no sample was taken: the events were too few (record for longer with -d, or "
                 "sample more often with -F or -c)");
-    return err->text[0] ? PROGRAM_FAILED : PROGRAM_DONE;
+    return err->text[0] || !has_lines ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 
 static int profile(struct stacks_run *stacks, struct err *err)
@@ -132,6 +133,7 @@ static int profile(struct stacks_run *stacks, struct err *err)
     run->out_path = o->out_path;
     run->command = o->command;
     run->quiet = o->quiet;
+    run->wants_lines = o->lines;
     run->required_source = "linux.perf";
     if (o->print_config) {
         if (stacks_options_config(stacks->command, o, 0, true, &run->config, err) < 0)

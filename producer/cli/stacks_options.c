@@ -84,7 +84,8 @@ static int check(void *userdata, struct err *err)
     }
 
 #define OUTPUT_OPTIONS(default_path)                                                               \
-    {0, "print-config", NULL, "print the trace config and do nothing", SETS(print_config)},        \
+    {'l', "lines", NULL, "add inlined functions and source lines, by mmsql", SETS(lines)},         \
+        {0, "print-config", NULL, "print the trace config and do nothing", SETS(print_config)},    \
         {'o', "out", "FILE",                                                                       \
          "the trace (default " default_path "); - is standard output, and the command's own "      \
          "output goes to standard error then",                                                     \

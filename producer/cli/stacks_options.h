@@ -19,7 +19,7 @@ struct stacks_options {
     uint64_t period;    // minor faults for each sample
     uint32_t duration_ms;
     bool is_dwarf; // stacks of programs are followed by unwind tables
-    bool no_kernel, no_reclaim, print_config, quiet;
+    bool no_kernel, no_reclaim, print_config, quiet, lines;
     const char *out_path;
     char **command; // borrowed, NULL-terminated; NULL: no program
 };

@@ -21,6 +21,8 @@
 struct stacks_row {
     uint32_t name;
     uint64_t self, total, last_sample;
+    struct symbol_line line; // of the address with the most samples
+    uint64_t line_samples;
 };
 VEC_DEFINE(stacks_row_vec, struct stacks_row);
 
@@ -30,14 +32,21 @@ struct stacks_event {
     struct trace_stacks stacks;
     struct strset names;
     struct stacks_row_vec rows; // by name
-    struct map64 name_of;       // frame -> name
+    struct map64 name_of;       // key_of() a function in a stack -> name, SAMPLE for each sample
     uint64_t n_samples, n_whole, n_lost, n_cut;
 };
 VEC_DEFINE(stacks_event_vec, struct stacks_event *);
 
-static void events_done(struct stacks_event_vec *events)
+#define SAMPLE (UINT64_C(1) << 32)
+
+struct stacks_tables {
+    struct stacks_event_vec events;
+    struct trace_symbols symbols;
+};
+
+static void tables_done(struct stacks_tables *tables)
 {
-    vec_foreach(events, item) {
+    vec_foreach(&tables->events, item) {
         struct stacks_event *event = *item;
         strbuf_done(&event->name);
         trace_stacks_done(&event->stacks);
@@ -46,49 +55,62 @@ static void events_done(struct stacks_event_vec *events)
         map64_done(&event->name_of);
         free(event);
     }
-    stacks_event_vec_done(events);
+    stacks_event_vec_done(&tables->events);
+    trace_symbols_done(&tables->symbols);
 }
 
-static struct stacks_event *event_of(struct stacks_event_vec *events, uint32_t sequence)
+static struct stacks_event *event_of(struct stacks_tables *tables, uint32_t sequence)
 {
-    vec_foreach(events, event)
+    vec_foreach(&tables->events, event)
         if ((*event)->sequence == sequence)
             return *event;
     struct stacks_event *event = calloc(1, sizeof(*event));
-    if (!event || stacks_event_vec_push(events, event) < 0) {
+    if (!event || stacks_event_vec_push(&tables->events, event) < 0) {
         free(event);
         return NULL;
     }
     event->sequence = sequence;
+    event->stacks.symbols = &tables->symbols;
     return event;
 }
 
-static struct stacks_row *row_of(struct stacks_event *event, uint64_t frame_id)
+static uint64_t key_of(const struct stack_place *place)
+{
+    return hash_u64(place->frame) + place->depth;
+}
+
+static struct stacks_row *row_of(struct stacks_event *event, const struct stack_place *place)
 {
     bool is_new;
-    uint64_t *known = map64_get_or_add(&event->name_of, frame_id, 0, &is_new);
+    uint64_t *known = map64_get_or_add(&event->name_of, key_of(place), 0, &is_new);
     if (!known)
         return NULL;
     if (is_new) {
         struct strbuf name CLEANUP(strbuf_done) = {0};
-        if (!trace_stacks_name(&event->stacks, frame_id, &name))
+        if (!trace_stacks_name(&event->stacks, place, &name))
             strbuf_add_str(&name, "[unknown]");
         uint32_t id = name.failed ? STRSET_NONE : strset_add(&event->names, name.text, name.size);
         if (id == STRSET_NONE ||
             (id == event->rows.n &&
              stacks_row_vec_push(&event->rows, (struct stacks_row){.name = id}) < 0)) {
-            map64_remove(&event->name_of, frame_id);
+            map64_remove(&event->name_of, key_of(place));
             return NULL;
         }
         *known = id;
     }
-    return &event->rows.items[*known];
+    struct stacks_row *row = &event->rows.items[(uint32_t)*known];
+    *known += SAMPLE;
+    if (*known / SAMPLE > row->line_samples) {
+        row->line_samples = *known / SAMPLE;
+        row->line = place->line;
+    }
+    return row;
 }
 
-static int take_frame(void *userdata, uint64_t frame_id, bool is_leaf)
+static int take_place(void *userdata, const struct stack_place *place, bool is_leaf)
 {
     struct stacks_event *event = userdata;
-    struct stacks_row *row = row_of(event, frame_id);
+    struct stacks_row *row = row_of(event, place);
     if (!row)
         return -ENOMEM;
     row->self += is_leaf;
@@ -111,7 +133,7 @@ static int read_sample(struct stacks_event *event, const struct wire_field *mess
     event->n_samples++;
     event->n_whole += callstack != 0;
     event->n_cut += error == PB_UNWIND_ERROR_UNWIND_INFO;
-    return callstack ? trace_stacks_walk(&event->stacks, callstack, take_frame, event) : 0;
+    return callstack ? trace_stacks_walk(&event->stacks, callstack, take_place, event) : 0;
 }
 
 // Returns the field of a message, or an empty field.
@@ -160,7 +182,7 @@ static void read_defaults(struct stacks_event *event, const struct wire_field *m
 
 static int read_packet(void *userdata, struct wire_reader packet)
 {
-    struct stacks_event_vec *events = userdata;
+    struct stacks_tables *tables = userdata;
     struct wire_reader reader = packet;
     struct wire_field f;
     uint64_t sequence = 0, flags = 0;
@@ -169,7 +191,7 @@ static int read_packet(void *userdata, struct wire_reader packet)
         sequence = f.number == PB_TracePacket_trusted_packet_sequence_id ? f.value : sequence;
         flags = f.number == PB_TracePacket_sequence_flags ? f.value : flags;
     }
-    struct stacks_event *event = event_of(events, (uint32_t)sequence);
+    struct stacks_event *event = event_of(tables, (uint32_t)sequence);
     if (!event)
         return -ENOMEM;
     if (flags & 1) {
@@ -232,7 +254,7 @@ static void print_event(struct stacks_event *event, bool is_dwarf, FILE *out)
         double whole = (double)event->n_samples;
         fprintf(out, "%8.1f %12.1f  ", 100.0 * (double)row->self / whole,
                 100.0 * (double)row->total / whole);
-        trace_stacks_print(name->text, name->size, out);
+        trace_stacks_print(name->text, name->size, &row->line, out);
     }
 }
 
@@ -240,12 +262,15 @@ int stacks_summary_print(const char *path, bool is_dwarf, FILE *out, uint64_t *r
                          struct err *err)
 {
     struct strbuf trace CLEANUP(strbuf_done) = {0};
-    struct stacks_event_vec events CLEANUP(events_done) = {0};
-    int r = trace_packets_read(path, &trace, read_packet, &events, err);
+    struct stacks_tables tables CLEANUP(tables_done) = {0};
+    int r = trace_packets_read(path, &trace, trace_symbols_take, &tables.symbols, err);
     if (r < 0)
         return r;
+    r = trace_packets_walk(&trace, read_packet, &tables);
+    if (r < 0)
+        return err_errno(err, r, "%s", path);
     *ret_samples = 0;
-    vec_foreach(&events, event) {
+    vec_foreach(&tables.events, event) {
         *ret_samples += (*event)->n_samples;
         if (out && (*event)->name.size)
             print_event(*event, is_dwarf, out);

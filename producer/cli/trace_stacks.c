@@ -20,6 +20,7 @@ static const struct {
 } interned[STACKS_KINDS] = {
     [STACKS_FUNCTIONS] = {PB_InternedData_function_names, PB_InternedString_iid},
     [STACKS_PATHS] = {PB_InternedData_mapping_paths, PB_InternedString_iid},
+    [STACKS_BUILD_IDS] = {PB_InternedData_build_ids, PB_InternedString_iid},
     [STACKS_MAPPINGS] = {PB_InternedData_mappings, PB_Mapping_iid},
     [STACKS_FRAMES] = {PB_InternedData_frames, PB_Frame_iid},
     [STACKS_CALLSTACKS] = {PB_InternedData_callstacks, PB_Callstack_iid},
@@ -47,12 +48,20 @@ int trace_packets_read(const char *path, struct strbuf *trace,
     int r = fd < 0 ? -errno : fd_read_all(fd, TRACE_MAX, trace);
     if (r < 0)
         return err_errno(err, r, "%s", path);
+    r = trace_packets_walk(trace, take, userdata);
+    return r < 0 ? err_errno(err, r, "%s", path) : 0;
+}
+
+int trace_packets_walk(const struct strbuf *trace,
+                       int (*take)(void *userdata, struct wire_reader packet), void *userdata)
+{
     struct wire_reader reader = wire_reader_over(trace->text, trace->size);
     struct wire_field f;
+    int r = 0;
     while (r == 0 && wire_next(&reader, &f))
         if (f.number == PB_Trace_packet)
             r = take(userdata, wire_sub(&f));
-    return r < 0 ? err_errno(err, r, "%s", path) : 0;
+    return r;
 }
 
 void message_numbers(struct text message, const struct wanted *wanted)
@@ -115,9 +124,10 @@ bool trace_stacks_has_file(const struct trace_stacks *s, const char *name)
     return false;
 }
 
-bool trace_stacks_name(const struct trace_stacks *s, uint64_t frame_id, struct strbuf *ret)
+bool trace_stacks_name(const struct trace_stacks *s, const struct stack_place *place,
+                       struct strbuf *ret)
 {
-    struct text frame = message_of(s, STACKS_FRAMES, frame_id);
+    struct text frame = message_of(s, STACKS_FRAMES, place->frame);
     uint64_t function_id = 0, mapping = 0, rel_pc = 0, path_id = 0;
     if (!frame.at)
         return false;
@@ -127,7 +137,8 @@ bool trace_stacks_name(const struct trace_stacks *s, uint64_t frame_id, struct s
                                              {0}});
     message_numbers(message_of(s, STACKS_MAPPINGS, mapping), // its path ends with the last string
                     (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
-    struct text function = string_of(s, STACKS_FUNCTIONS, function_id);
+    struct text function = place->line.function.size ? place->line.function
+                                                     : string_of(s, STACKS_FUNCTIONS, function_id);
     struct text path = string_of(s, STACKS_PATHS, path_id);
     if (function.size > 0)
         strbuf_addf(ret, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
@@ -137,8 +148,39 @@ bool trace_stacks_name(const struct trace_stacks *s, uint64_t frame_id, struct s
     return !ret->failed;
 }
 
-int trace_stacks_walk(const struct trace_stacks *s, uint64_t callstack,
-                      int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata)
+typedef int (*take_fn)(void *userdata, const struct stack_place *place, bool is_leaf);
+
+static size_t lines_of(const struct trace_stacks *s, uint64_t frame_id,
+                       struct symbol_line ret[SYMBOL_LINES_MAX])
+{
+    uint64_t mapping = 0, rel_pc = 0, build_id = 0;
+    if (!s->symbols || !s->symbols->addresses.n)
+        return 0;
+    message_numbers(
+        message_of(s, STACKS_FRAMES, frame_id),
+        (struct wanted[]){{PB_Frame_mapping_id, &mapping}, {PB_Frame_rel_pc, &rel_pc}, {0}});
+    message_numbers(message_of(s, STACKS_MAPPINGS, mapping),
+                    (struct wanted[]){{PB_Mapping_build_id, &build_id}, {0}});
+    return trace_symbols_find(s->symbols, string_of(s, STACKS_BUILD_IDS, build_id), rel_pc, ret);
+}
+
+static int frame_take(const struct trace_stacks *s, uint64_t frame_id, bool is_leaf, take_fn take,
+                      void *userdata)
+{
+    struct symbol_line lines[SYMBOL_LINES_MAX];
+    size_t n = lines_of(s, frame_id, lines);
+    if (n == 0)
+        return take(userdata, &(struct stack_place){.frame = frame_id}, is_leaf);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        const struct stack_place place = {frame_id, (unsigned)i, lines[i]};
+        r = take(userdata, &place, is_leaf && i + 1 == n);
+    }
+    return r;
+}
+
+int trace_stacks_walk(const struct trace_stacks *s, uint64_t callstack, take_fn take,
+                      void *userdata)
 {
     struct text stack = message_of(s, STACKS_CALLSTACKS, callstack);
     struct wire_reader reader = wire_reader_over(stack.at, stack.size);
@@ -150,22 +192,37 @@ int trace_stacks_walk(const struct trace_stacks *s, uint64_t callstack,
         if (f.number != PB_Callstack_frame_ids)
             continue;
         if (has_outer)
-            r = take(userdata, outer, false);
+            r = frame_take(s, outer, false, take, userdata);
         outer = f.value;
         has_outer = true;
     }
-    return r == 0 && has_outer ? take(userdata, outer, true) : r;
+    return r == 0 && has_outer ? frame_take(s, outer, true, take, userdata) : r;
 }
 
-void trace_stacks_print(const char *text, size_t text_size, FILE *out)
+// Prints the rest of a name, and the last part of the source file with the line.
+static void end_print(const char *text, size_t text_size, const struct symbol_line *line, FILE *out)
+{
+    char printable[NAME_SHOWN];
+    fputs(str_printable(printable, sizeof(printable), text, text_size), out);
+    if (line->file.size) {
+        const char *slash = memrchr(line->file.at, '/', line->file.size);
+        const char *from = slash ? slash + 1 : line->file.at;
+        str_printable(printable, sizeof(printable), from,
+                      (size_t)(line->file.at + line->file.size - from));
+        fprintf(out, " %s:%" PRIu64, printable, line->line);
+    }
+    fputc('\n', out);
+}
+
+void trace_stacks_print(const char *text, size_t text_size, const struct symbol_line *line,
+                        FILE *out)
 {
     char printable[NAME_SHOWN];
     struct strbuf name CLEANUP(strbuf_done) = {0};
     strbuf_add(&name, text, text_size);
     size_t size = name.failed ? 0 : strcspn(name.text, " ");
     if (name.failed || name.text[size] != ' ') {
-        str_printable(printable, sizeof(printable), text, text_size);
-        fprintf(out, "%s\n", printable);
+        end_print(text, text_size, line, out);
         return;
     }
     name.text[size] = '\0';
@@ -173,6 +230,5 @@ void trace_stacks_print(const char *text, size_t text_size, FILE *out)
     const char *shown = readable ? readable : name.text;
     str_printable(printable, sizeof(printable), shown, strlen(shown));
     fprintf(out, "%s", printable);
-    str_printable(printable, sizeof(printable), text + size, text_size - size);
-    fprintf(out, "%s\n", printable);
+    end_print(text + size, text_size - size, line, out);
 }

@@ -16,8 +16,7 @@
 #include "common/text.h"
 #include "common/vec.h"
 #include "common/wire.h"
-
-VEC_DEFINE(text_vec, struct text);
+#include "producer/cli/trace_symbols.h"
 
 // Reads the file at `path` into `trace`, which is empty, and calls `take` for each packet until
 // `take` returns a negative errno. Packets are valid as long as `trace`. Returns 0 or a negative
@@ -25,11 +24,15 @@ VEC_DEFINE(text_vec, struct text);
 int trace_packets_read(const char *path, struct strbuf *trace,
                        int (*take)(void *userdata, struct wire_reader packet), void *userdata,
                        struct err *err);
+// As trace_packets_read(), for a trace that was read. Returns 0 or a negative errno.
+int trace_packets_walk(const struct strbuf *trace,
+                       int (*take)(void *userdata, struct wire_reader packet), void *userdata);
 
 // Messages of InternedData stay in place in the trace, and are found by their id.
 enum {
     STACKS_FUNCTIONS,
     STACKS_PATHS,
+    STACKS_BUILD_IDS,
     STACKS_MAPPINGS,
     STACKS_FRAMES,
     STACKS_CALLSTACKS,
@@ -38,7 +41,15 @@ enum {
 
 struct trace_stacks {
     struct text_vec messages;
-    struct map64 index[STACKS_KINDS]; // index in `messages`, by id
+    struct map64 index[STACKS_KINDS];    // index in `messages`, by id
+    const struct trace_symbols *symbols; // borrowed; NULL: none
+};
+
+// A function in a call stack.
+struct stack_place {
+    uint64_t frame;          // id
+    unsigned depth;          // 0; above: the function is inlined into the one at depth - 1
+    struct symbol_line line; // empty: the frame has no symbols
 };
 
 struct wanted {
@@ -57,15 +68,18 @@ void trace_stacks_done(struct trace_stacks *stacks);
 
 // Adds "function (file)", or "file+offset" if the function has no name. Returns false if the frame
 // is missing.
-bool trace_stacks_name(const struct trace_stacks *stacks, uint64_t frame_id, struct strbuf *ret);
+bool trace_stacks_name(const struct trace_stacks *stacks, const struct stack_place *place,
+                       struct strbuf *ret);
 
 // Returns whether a path in the stacks ends with this name.
 bool trace_stacks_has_file(const struct trace_stacks *stacks, const char *name);
 
-// Calls `take` for each frame of a stack, outermost first. A result of `take` other than 0 ends the
-// walk and is returned.
+// Calls `take` for each function of a stack, outermost first, inlined functions included. A result
+// of `take` other than 0 ends the walk and is returned.
 int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,
-                      int (*take)(void *userdata, uint64_t frame_id, bool is_leaf), void *userdata);
+                      int (*take)(void *userdata, const struct stack_place *place, bool is_leaf),
+                      void *userdata);
 
-// Prints a name of trace_stacks_name() and a newline. Names of more than a few lines are cut.
-void trace_stacks_print(const char *name, size_t size, FILE *out);
+// Prints a name of trace_stacks_name(), the source line if it is known, and a newline. Names of
+// more than a few lines are cut.
+void trace_stacks_print(const char *name, size_t size, const struct symbol_line *line, FILE *out);

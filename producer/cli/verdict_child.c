@@ -1,263 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The converter has the verdict's rules and the code that reads traces. mmtrace has neither, and
-// runs `mmsql verdict` as a child. The daemon is root, and a trace contains data of other users.
-// Therefore the child gives up root's rights before it reads (`--confined`). The trace is the
-// child's standard input, so that the child needs no right to open the file.
-//
-// Invariant: root runs no program that another user placed. mmsql is searched beside this program
-// and in the system's folders. Beside this program, mmsql and its folder must belong to root or to
-// this program's owner, and must not be writable by others. The checked file is the file that runs.
+// The daemon is root, and a trace contains data of other users. Therefore `mmsql verdict` gives up
+// root's rights before it reads (`--confined`). The trace is the child's standard input, so that
+// the child needs no right to open the file.
 #include "producer/cli/verdict_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <sys/resource.h>
+#include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "common/cleanup.h"
-#include "common/elements.h"
 #include "producer/cli/cli.h"
+#include "producer/cli/converter_child.h"
 
-#define OUTPUT_MAX    16384 // bytes; further output of the child is dropped
-#define GRACE         (500 * NSEC_PER_MSEC)
-#define PROMPT_WAITS  (1200 * NSEC_PER_MSEC)
-#define PROMPT_MAX    ((uint64_t)24 << 20)
-#define WAIT_STEP_MS  5
-#define PROGRAM_PLACE "/proc/self/fd/%d"
-
-#define IOPRIO_WHO_PROCESS 1
-#define IOPRIO_IDLE        (3 << 13)
-
-extern char **environ;
-
-// -- the program --
-
-static bool may_be_run(int fd, uid_t owner, mode_t type)
-{
-    struct stat st;
-    if (fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != type)
-        return false;
-    return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == owner) && !(st.st_mode & S_IWOTH));
-}
-
-// Finds mmsql in the folder `name` below `at`. Returns an O_PATH descriptor, or -1.
-static int find_in(int at, const char *name, uid_t owner)
-{
-    CLEANUP(close_fdp)
-    int folder = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0 || !may_be_run(folder, owner, S_IFDIR))
-        return -1;
-    int fd = openat(folder, "mmsql", O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && may_be_run(fd, owner, S_IFREG))
-        return fd;
-    return close_fd(fd);
-}
-
-// Finds mmsql beside this program, or in the build folder.
-static int find_beside(void)
-{
-    char path[PATH_MAX];
-    struct stat st;
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    if (n <= 0 || stat("/proc/self/exe", &st) < 0)
-        return -1;
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return -1;
-    slash[slash == path] = '\0';
-    CLEANUP(close_fdp) int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0)
-        return -1;
-    int fd = find_in(folder, ".", st.st_uid);
-    if (fd >= 0)
-        return fd;
-    CLEANUP(close_fdp) int above = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return above < 0 ? -1 : find_in(above, "converter", st.st_uid);
-}
-
-static int find_program(void)
-{
-    static const char *const folders[] = {"/usr/local/bin", "/usr/bin", "/system/bin",
-                                          "/vendor/bin"};
-    int fd = find_beside();
-    for (size_t i = 0; fd < 0 && i < ELEMENTS(folders); i++)
-        fd = find_in(AT_FDCWD, folders[i], 0);
-    return fd;
-}
+#define OUTPUT_MAX   16384 // bytes; further output of the child is dropped
+#define PROMPT_WAITS (1200 * NSEC_PER_MSEC)
+#define PROMPT_MAX   ((uint64_t)24 << 20)
 
 bool verdict_is_possible(void)
 {
-    CLEANUP(close_fdp) int fd = find_program();
-    return fd >= 0;
-}
-
-// -- the child --
-
-struct child {
-    pid_t pid;
-    int out, errors; // owned
-};
-
-static void child_close(struct child *child)
-{
-    child->out = close_fd(child->out);
-    child->errors = close_fd(child->errors);
-}
-
-// The child gets a new session: it does not read the terminal's keys, and does not share the
-// priority of the recorder's session (self_guard.c).
-static int spawn(int program, const struct verdict_request *request, int out, int errors,
-                 pid_t *ret)
-{
-    char place[64];
-    snprintf(place, sizeof(place), PROGRAM_PLACE, program);
-    static const char *const argv[] = {"mmsql", "verdict", "--confined", "--quiet", "-", NULL};
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, reset;
-    sigemptyset(&none);
-    sigfillset(&reset);
-    int r = -posix_spawn_file_actions_init(&actions);
-    if (r < 0)
-        return r;
-    r = -posix_spawnattr_init(&attributes);
-    if (r == 0) {
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setsigdefault(&attributes, &reset);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                                  POSIX_SPAWN_SETSID);
-        posix_spawn_file_actions_adddup2(&actions, request->fd, STDIN_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        r = -posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-        if (r == 0)
-            r = -posix_spawn(ret, place, &actions, &attributes, (char **)(uintptr_t)argv, environ);
-        posix_spawnattr_destroy(&attributes);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    return r;
-}
-
-static void stand_back(pid_t pid)
-{
-    setpriority(PRIO_PROCESS, (id_t)pid, 19);
-    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, pid, IOPRIO_IDLE);
-}
-
-static int child_start(const struct verdict_request *request, struct child *ret, struct err *err)
-{
-    CLEANUP(close_fdp) int program = find_program();
-    int out[2] = {-1, -1}, errors[2] = {-1, -1};
-    if (program < 0) {
-        err_set(err, -ENOENT, "mmsql: not found beside mmtrace");
-        return err_hint(err, -ENOENT, "install mmsql in the same folder");
-    }
-    int r = pipe2(out, O_CLOEXEC) < 0 || pipe2(errors, O_CLOEXEC) < 0 ? -errno : 0;
-    if (r == 0 && lseek(request->fd, 0, SEEK_SET) != 0) // the child shares the file offset
-        r = -errno;
-    if (r == 0)
-        r = spawn(program, request, out[1], errors[1], &ret->pid);
-    if (r == 0 && request->stands_back)
-        stand_back(ret->pid);
-    close_fd(out[1]);
-    close_fd(errors[1]);
-    ret->out = out[0];
-    ret->errors = errors[0];
-    if (r < 0)
-        child_close(ret);
-    return r < 0 ? err_errno(err, r, "mmsql") : 0;
-}
-
-// Reads the available output. Closes the descriptor at the end.
-static void take(int *fd, struct strbuf *to)
-{
-    char chunk[1024];
-    ssize_t n = read(*fd, chunk, sizeof(chunk));
-    if (n < 0 && errno == EINTR)
-        return;
-    if (n <= 0)
-        *fd = close_fd(*fd);
-    else if (to->size < OUTPUT_MAX)
-        strbuf_add(to, chunk, (size_t)n);
-}
-
-// Reads the child's output to its end. Returns 0, -ETIMEDOUT or -ECANCELED.
-static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struct strbuf *out,
-                      struct strbuf *errors)
-{
-    while (child->out >= 0 || child->errors >= 0) {
-        nsec_t left = deadline - nsec_now(CLOCK_MONOTONIC);
-        if (left <= 0)
-            return -ETIMEDOUT;
-        struct pollfd fds[] = {{.fd = child->out, .events = POLLIN},
-                               {.fd = child->errors, .events = POLLIN},
-                               {.fd = cancel_fd, .events = POLLIN}};
-        if (poll(fds, 3, (int)(left / NSEC_PER_MSEC) + 1) < 0)
-            continue;
-        if (fds[2].revents)
-            return -ECANCELED;
-        if (fds[0].revents)
-            take(&child->out, out);
-        if (fds[1].revents)
-            take(&child->errors, errors);
-    }
-    return 0;
-}
-
-// Waits for the child. A malicious trace may make the child close its output and keep running.
-// Returns 0, or -ETIMEDOUT or -ECANCELED if the child has not ended.
-static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline, int *ret_status)
-{
-    struct pollfd cancel = {.fd = cancel_fd, .events = POLLIN};
-    for (;;) {
-        pid_t pid = waitpid(child->pid, ret_status, WNOHANG);
-        if (pid == child->pid)
-            return 0;
-        if (pid < 0 && errno != EINTR)
-            return -errno;
-        if (nsec_now(CLOCK_MONOTONIC) >= deadline)
-            return -ETIMEDOUT;
-        if (poll(&cancel, 1, WAIT_STEP_MS) > 0)
-            return -ECANCELED;
-    }
-}
-
-// At SIGTERM the child removes its temporary files, and gets a short time for this.
-static void child_stop(struct child *child)
-{
-    struct strbuf rest CLEANUP(strbuf_done) = {0};
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + GRACE;
-    int status;
-    kill(child->pid, SIGTERM);
-    child_read(child, -1, deadline, &rest, &rest);
-    if (child_wait(child, -1, deadline, &status) == 0)
-        return;
-    kill(child->pid, SIGKILL);
-    while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
-        ;
-}
-
-// Reads the child's output until the child has ended. Returns 0 if it succeeded, -EIO if it failed.
-static int child_finish(struct child *child, const struct verdict_request *request,
-                        struct strbuf *out, struct strbuf *errors)
-{
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + request->timeout;
-    int status = 0;
-    int r = child_read(child, request->cancel_fd, deadline, out, errors);
-    if (r == 0)
-        r = child_wait(child, request->cancel_fd, deadline, &status);
-    if (r < 0)
-        child_stop(child);
-    child_close(child);
-    return r < 0 ? r : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+    return converter_is_there();
 }
 
 static int size_check(const struct verdict_request *request, struct err *err)
@@ -281,13 +46,19 @@ static int size_check(const struct verdict_request *request, struct err *err)
 int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, struct err *err)
 {
     struct strbuf out CLEANUP(strbuf_done) = {0}, errors CLEANUP(strbuf_done) = {0};
-    struct child child = {.out = -1, .errors = -1};
+    static const char *const argv[] = {"mmsql", "verdict", "--confined", "--quiet", "-", NULL};
+    const struct converter_request child = {.argv = argv,
+                                            .fd = request->fd,
+                                            .timeout = request->timeout,
+                                            .output_max = OUTPUT_MAX,
+                                            .cancel_fd = request->cancel_fd,
+                                            .stands_back = request->stands_back};
     int r = size_check(request, err);
-    if (r == 0)
-        r = child_start(request, &child, err);
     if (r < 0)
         return r;
-    r = child_finish(&child, request, &out, &errors);
+    r = converter_run(&child, &out, &errors, err);
+    if (r < 0 && err->text[0])
+        return r;
     if (r == -ETIMEDOUT) {
         err_set(err, r, "no verdict: it took more than %.1f s", (double)request->timeout / 1e9);
         return err_hint(err, r, "mmsql verdict FILE");

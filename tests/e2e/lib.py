@@ -126,6 +126,12 @@ def needs_program(*names):
                            f"needs {' and '.join(missing)}, which scripts/install-deps installs")
 
 
+def has_libdw():
+    """Whether mmsql can read symbols."""
+    return "libdw" in subprocess.run(["ldd", MMSQL], capture_output=True, text=True,
+                                     check=False).stdout
+
+
 def needs_root(test):
     """Skip without root, except in CI, where such a test must not pass unseen."""
     if os.geteuid() == 0 or os.environ.get("CI") == "true":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols of frames from real ELF files: by build id, by path, stripped, with inlined functions,
 and wrong symbols."""
+import csv
 import gzip
 import os
 import pathlib
@@ -24,11 +25,13 @@ void app::Cache::grow(int n) {
 extern "C" void plain(int n) { app::Cache c; c.grow(n); sink = n; }
 """
 INLINED_LINE = 3  # of leaf()'s body
+SHELL = os.environ.get("TRACE_PROCESSOR_SHELL") or shutil.which("trace_processor_shell")
+IN_ORDER = ("SELECT f.rel_pc, s.name, s.source_file, s.line_number FROM stack_profile_frame f "
+            "JOIN stack_profile_symbol s ON s.symbol_set_id = f.symbol_set_id "
+            "ORDER BY f.rel_pc, s.id")
 
 
-@unittest.skipUnless("libdw" in subprocess.run(["ldd", lib.MMSQL], capture_output=True,
-                                               text=True).stdout,
-                     "mmsql is built without libdw")
+@unittest.skipUnless(lib.has_libdw(), "mmsql is built without libdw")
 @lib.needs_program("g++", "objcopy")
 class Symbols(unittest.TestCase):
     def setUp(self):
@@ -240,6 +243,43 @@ class Symbols(unittest.TestCase):
         packed.write_bytes(gzip.compress(self.lib.read_bytes()))
         self.convert("--symbols", path=str(packed)[1:])
         self.assertEqual(self.names(), ["", "", ""])
+
+    def symbolize(self, *options, path="trace", output="out", code=0):
+        done = lib.run(lib.MMSQL, "symbolize", "--symbol-path", self.lib.parent, *options,
+                       self.dir / path, "-o", self.dir / output)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr
+
+    def test_a_copy_of_the_trace_has_what_a_conversion_finds(self):
+        self.convert("--symbol-path", self.lib.parent)
+        wanted = self.query(IN_ORDER)
+        self.assertEqual(len(wanted), 4)
+        self.symbolize()
+        trace, copy = ((self.dir / name).read_bytes() for name in ("trace", "out"))
+        self.assertTrue(copy.startswith(trace))
+        lib.run(lib.MMSQL, "convert", "-q", self.dir / "out", "-o", self.db)
+        self.assertEqual(self.query(IN_ORDER), wanted)
+        if SHELL:
+            (self.dir / "q").write_text(IN_ORDER)
+            rows = csv.reader(self.tool(SHELL, "-q", self.dir / "q", self.dir / "out").splitlines())
+            self.assertEqual([*rows][1:], [[str(cell) for cell in row] for row in wanted])
+
+    def test_a_trace_gets_symbols_alone(self):
+        self.convert("--symbol-path", self.lib.parent)
+        self.symbolize(output="copy")
+        packed = self.dir / "trace.gz"
+        packed.write_bytes(gzip.compress((self.dir / "trace").read_bytes()))
+        self.assertIn("not a plain trace", self.symbolize(path="trace.gz", code=1))
+        self.symbolize("--symbols-only", path="trace.gz")
+        self.assertEqual((self.dir / "trace").read_bytes() + (self.dir / "out").read_bytes(),
+                         (self.dir / "copy").read_bytes())
+
+    def test_no_copy_is_written_without_symbols(self):
+        self.convert("--symbol-path", self.lib.parent, build_id="00" * 20)
+        (self.dir / "out").write_text("old")
+        self.assertIn("no symbols were found", self.symbolize(code=1))
+        self.assertEqual((self.dir / "out").read_text(), "old")
+        self.assertIn("would replace the input", self.symbolize(output="trace", code=1))
 
 
 if __name__ == "__main__":

@@ -221,9 +221,11 @@ class TakenOver(Untrusted):
             self.assertEqual(len(list((home / "mmtrace").iterdir())), n)
 
     def test_symbols_are_read_anywhere(self):
-        told, _ = self.attack(lib.MMSQL, "convert", "-q", "--symbols", TRACE, "-o",
-                              self.here / "new.db")
-        self.refused(told, reads=True)
+        for argv in (("convert", "-q", "--symbols", TRACE, "-o", self.here / "new.db"),
+                     ("symbolize", TRACE, "-o", self.here / "new.pftrace")):
+            with self.subTest(verb=argv[0]):
+                told, _ = self.attack(lib.MMSQL, *argv)
+                self.refused(told, reads=True)
 
     def test_pintool(self):
         if not lib.PINTOOL.exists():

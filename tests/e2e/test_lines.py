@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--lines: inlined functions and source lines in the tables and traces of heap, cpu and faults."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import lib
+
+# keep() is inlined into grow(). Line numbers count from the first line.
+SOURCE = """#include <stdlib.h>
+static volatile unsigned sum;
+static inline __attribute__((always_inline)) char *keep(unsigned long n)
+{
+    return malloc(n);
+}
+__attribute__((noinline)) void grow(void)
+{
+    for (int i = 0; i < 4000; i++)
+        if (keep(1000))
+            sum++;
+}
+__attribute__((noinline)) void burn(void)
+{
+    for (unsigned i = 0; i < 400000000; i++)
+        sum += i;
+}
+int main(void)
+{
+    grow();
+    burn();
+    return 0;
+}
+"""
+SYMBOLS = ("SELECT name, line_number FROM stack_profile_symbol WHERE source_file GLOB '*work.c' "
+           "GROUP BY 1, 2")
+
+
+@unittest.skipUnless(lib.has_libdw(), "mmsql is built without libdw")
+@lib.needs_program("gcc")
+class Lines(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="lines-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+        cls.program = cls.dir / "work"
+        (cls.dir / "work.c").write_text(SOURCE)
+        subprocess.run(["gcc", "-O2", "-g", "-fno-omit-frame-pointer",
+                        "-fno-optimize-sibling-calls", cls.dir / "work.c", "-o", cls.program],
+                       check=True)
+        cls.trace = cls.dir / "t.pftrace"
+
+    def record(self, verb, *options, code=0, output=None, **more):
+        done = lib.run(lib.MMTRACE, verb, *options, "-o", output or self.trace, "--", self.program,
+                       **more)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def lines_of(self, trace):
+        done = lib.run(lib.MMSQL, "query", "-q", "--csv", trace, SYMBOLS)
+        return set(done.stdout.splitlines()[1:])
+
+    def test_heap(self):
+        said = self.record("heap", "--lines").stderr
+        self.assertRegex(said, r"(?m)^ +(\d{4}\.\d) +\1 +\1  keep \(work\) work\.c:5$")
+        self.assertRegex(said, r"(?m)^ +0\.0 +(\d{4}\.\d) +\1  grow \(work\) work\.c:10$")
+        self.assertLessEqual({"keep,5", "grow,10", "main,20"}, self.lines_of(self.trace))
+        self.assertNotIn("work.c", self.record("heap").stderr)
+        self.assertEqual(self.lines_of(self.trace), set())
+
+    @lib.needs_root
+    def test_cpu(self):
+        said = self.record("cpu", "-l").stderr
+        self.assertRegex(said, r"burn \(work\) work\.c:1[56]\n")
+
+    def test_a_trace_on_standard_output(self):
+        done = self.record("heap", "--lines", output="-", text=False)
+        self.trace.write_bytes(done.stdout)
+        self.assertLessEqual({"keep,5", "grow,10"}, self.lines_of(self.trace))
+
+    def alone(self, script=None):
+        """mmtrace in a folder of its own, beside a shell in mmsql's place, which reads the script
+        of the verb's name."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.dir))
+        shutil.copy(lib.MMTRACE, folder)
+        if script:
+            shutil.copy(pathlib.Path("/bin/sh").resolve(), folder / "mmsql")
+            (folder / "symbolize").write_text(f"{script}\n")
+        return folder / "mmtrace"
+
+    @lib.needs_root
+    def test_a_failure_leaves_the_trace(self):
+        for script, because in (("echo mmsql: broken >&2; exit 1", "mmsql: broken"),
+                                ("echo half a packet; exit 1", "mmsql failed")):
+            mmtrace = self.alone(script)
+            done = lib.run(mmtrace, "cpu", "--lines", "-o", self.trace, "--", self.program,
+                           cwd=mmtrace.parent)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"mmtrace: no lines: {because}\n", done.stderr)
+            self.assertIn("burn (work)\n", done.stderr)
+            self.assertNotIn(b"half a packet", self.trace.read_bytes())
+
+    def test_mmsql_is_missing(self):
+        """No mmsql is beside mmtrace and in the system's folders."""
+        if any(os.access(f"{place}/mmsql", os.X_OK) for place in ("/usr/bin", "/usr/local/bin")):
+            self.skipTest("this machine has an mmsql in the system's folders")
+        done = lib.run(self.alone(), "heap", "--lines", "-o", self.dir / "none", "--", self.program)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"^mmtrace: --lines needs mmsql, .*install mmsql")
+        self.assertFalse((self.dir / "none").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
