@@ -27,6 +27,14 @@ struct reference {
 
 VEC_DEFINE(references, struct reference);
 
+// All references to the row `from` become `to`, also those of rows that are put later.
+struct move {
+    struct reference to;
+    int64_t from;
+};
+
+VEC_DEFINE(moves, struct move);
+
 struct ids {
     uint8_t *seen; // owned, one byte an id
     size_t capacity;
@@ -43,6 +51,7 @@ struct writer {
     size_t n_spare;
     struct ids ids[N_TABLES];
     struct references references;
+    struct moves moves;
     uint8_t sum; // of all bytes of texts, so that they are read
     int failure;
 };
@@ -195,10 +204,22 @@ void writer_abandon(struct writer *writer)
     writer->failure = -ECANCELED;
 }
 
+static inline void move_apply(struct writer *writer, const struct move *move)
+{
+    vec_foreach(&writer->references, reference)
+        if (reference->table == move->to.table && reference->column == move->to.column &&
+            reference->id == move->from)
+            reference->id = move->to.id;
+    if (references_push(&writer->references, move->to) < 0)
+        exit(2);
+}
+
 // Checks, after all rows have been put, that all referenced rows exist.
 static inline void memory_writer_check(void)
 {
     writer_drain(memory_writer);
+    vec_foreach(&memory_writer->moves, move)
+        move_apply(memory_writer, move);
     vec_foreach(&memory_writer->references, reference) {
         const struct ids *ids = &memory_writer->ids[reference->of];
         bool there =
@@ -212,10 +233,9 @@ static inline void memory_writer_check(void)
 
 int writer_move_group(struct writer *writer, enum table_id table, uint32_t from, uint32_t to)
 {
-    (void)from;
     size_t column = table_cluster(table)->columns[0];
-    struct reference reference = {table, meaning_of_stored(table, column).of, column, to};
-    return references_push(&writer->references, reference);
+    struct move move = {{table, meaning_of_stored(table, column).of, column, to}, from};
+    return moves_push(&writer->moves, move);
 }
 
 int writer_finish(struct writer *writer, uint32_t application_id, struct writer_result *ret)
@@ -240,6 +260,7 @@ struct writer *writer_free(struct writer *writer)
     for (size_t i = 0; i < N_TABLES; i++)
         free(writer->ids[i].seen);
     references_done(&writer->references);
+    moves_done(&writer->moves);
     free(writer);
     return NULL;
 }
