@@ -218,7 +218,7 @@ static int elf_find_none(Dwfl_Module *module, void **userdata, const char *name,
     return NOT_FOUND;
 }
 
-_Noreturn static void memory_ran_out(void)
+__attribute__((noreturn)) static void memory_ran_out(void)
 {
     memory_refused();
     pthread_exit(NULL);

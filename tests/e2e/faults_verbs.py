@@ -2,12 +2,10 @@
 """The verbs that tests of faults run: each on small inputs, with all that it writes in one
 folder."""
 import contextlib
-import functools
 import hashlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import sqlite3
 import struct
@@ -18,6 +16,7 @@ import zipfile
 
 import faults_client
 import lib
+import libc_frames
 from faults import Verb, Wrong
 
 GOLDEN = lib.ROOT / "tests" / "golden"
@@ -90,21 +89,7 @@ def bundle(folder):
 
 
 def frames_of_libc(folder):
-    """Makes a trace with a frame in malloc() of the C library."""
-    output = functools.partial(subprocess.check_output, text=True)
-    path = re.search(r"/\S*/libc\.so\.6", output(["ldd", shutil.which("ls")]))[0]
-    build_id = re.search(r"Build ID: (\w+)", output(["readelf", "-n", path]))[1]
-    address = re.search(r"(?m)^ *\d+: (\w+) .* malloc@@", output(["readelf", "-Ws", path]))[1]
-    octets = "".join(f"\\x{octet:02x}" for octet in bytes.fromhex(build_id))
-    (folder / "trace").write_bytes(lib.encode(
-        "packet { clock_snapshot { clocks { clock_id: 6 timestamp: 1 } "
-        "clocks { clock_id: 4 timestamp: 1 } } } "
-        "packet { trusted_packet_sequence_id: 2 timestamp: 2000 sequence_flags: 1 interned_data { "
-        f"mapping_paths {{ iid: 1 str: '{path[1:]}' }} build_ids {{ iid: 1 str: '{octets}' }} "
-        "mappings { iid: 1 build_id: 1 start: 4096 end: 1048576 path_string_ids: 1 } "
-        f"frames {{ iid: 1 mapping_id: 1 rel_pc: {int(address, 16)} }} "
-        "callstacks { iid: 1 frame_ids: 1 } } profile_packet { process_dumps { pid: 9 "
-        "timestamp: 2500 samples { callstack_id: 1 self_allocated: 8 alloc_count: 1 } } } }"))
+    (folder / "trace").write_bytes(libc_frames.trace())
 
 
 MMSQL_VERBS = (

@@ -15,6 +15,7 @@ import unittest
 import zipfile
 
 import lib
+import libc_frames
 import test_promises
 
 GOLDEN = lib.ROOT / "tests" / "golden"
@@ -218,6 +219,8 @@ class Run(unittest.TestCase):
                              ("heap_continuous", ("heap", "app", "node", "heap_profile"))):
             for name in names:
                 shutil.copy(GOLDEN / f"{trace}.pftrace", cls.dir / f"{name}.pftrace")
+        with open(cls.dir / "heap.pftrace", "ab") as heap:
+            heap.write(libc_frames.trace())
         samples = (GOLDEN / "imports" / "perf_samples.textproto").read_text()
         event = 'tracepoint { name: "sched:sched_switch" } period: 1'
         for name, counter in (("cpu", "SW_CPU_CLOCK"), ("cpu_profile", "SW_CPU_CLOCK"),
