@@ -31,6 +31,7 @@ trigger_config { trigger_mode: CLONE_SNAPSHOT trigger_timeout_ms: 3600000
     triggers { name: "kmem_activity" stop_delay_ms: 100 }
     triggers { name: "once_a_day" stop_delay_ms: 100 max_per_24_h: 1 } }
 """
+STORMS_MAX = 10
 GROUP_BYTES = 64 << 20
 STRANGER = """
 import socket, sys, os
@@ -354,6 +355,18 @@ class Kill(Base):
                 for bundle in lib.of_kind(self.packets, "ftrace_events")
                 for event in bundle.all("ftrace_events", "event") if name in event]
 
+    def storm_passed(self, join, pid):
+        """Whether the ring, after one more storm, has only events of reclaim from after the kill of
+        the process. The kill is there in any case."""
+        in_group(join, self.reader)
+        time.sleep(1)  # two rounds of reading
+        done = self.command("clone", "mmtrace_flight_recorder", "-o", self.root / "clone")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.packets = lib.decode(self.root / "clone")
+        [killed] = [time for time, event in self.events("mark_victim")
+                    if event.one("mark_victim", "pid") == pid]
+        return min(time for time, _ in self.events("mm_vmscan_memcg_reclaim_begin")) > killed
+
     def test_it_survives(self):
         with lib.memory_cgroup(GROUP_BYTES) as join, self.greedy(join) as victim, \
                 self.daemon("--no-perfetto-sockets", "--psi", "none") as daemon:
@@ -363,19 +376,13 @@ class Kill(Base):
                 for name in daemon.instances())
             victim.communicate(b"\n", timeout=60)
             self.assertEqual(victim.returncode, -signal.SIGKILL)
-            in_group(join, self.reader)
-            time.sleep(1)  # two rounds of reading
-            done = self.command("clone", "mmtrace_flight_recorder", "-o", self.root / "clone")
-            self.assertEqual(done.returncode, 0, done.stderr)
+            for _ in range(STORMS_MAX):
+                if self.storm_passed(join, victim.pid):
+                    break
+            else:
+                self.fail("the ring still has events of reclaim from before the kill")
         # The ends of tasks, for their names, are not in the small buffer of the kills.
         self.assertEqual(enabled, [("0", "1"), ("1", "0")])
-        self.packets = lib.decode(self.root / "clone")
-        killed = [time for time, event in self.events("mark_victim")
-                  if event.one("mark_victim", "pid") == victim.pid]
-        self.assertEqual(len(killed), 1)
-        # The storm was one: the ring has only events of reclaim from after the kill.
-        self.assertGreater(min(time for time, _ in self.events("mm_vmscan_memcg_reclaim_begin")),
-                           killed[0])
         done = lib.run(lib.MMSQL, "verdict", self.root / "clone")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, rf"the kernel killed .*greedy.*\b{victim.pid}\b")
