@@ -27,7 +27,8 @@
 // systems makes a thousand lines of a few kilobytes.
 #define TRUSTED_BYTES_MAX ((uint64_t)256 << 20)
 #define OTHER_BYTES_MAX   ((uint64_t)128 << 10)
-#define OTHER_READS_MAX   4
+#define OTHER_READS_MAX   4 // within OTHER_PERIOD
+#define OTHER_PERIOD      NSEC_PER_SEC
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
 
@@ -189,8 +190,20 @@ bool foreign_mounts_changed(const struct foreign_mounts *mounts)
     return mounts->own.changed || mounts->first.changed;
 }
 
-// Users can change the lists (fusermount): at most a tenth of the time is spent on reading them.
-int foreign_mounts_renew(struct foreign_mounts *mounts)
+// All that judge share the time for reading.
+static unsigned n_judges;
+
+static void renewals_pause(struct foreign_mounts *mounts, nsec_t begun)
+{
+    nsec_t ended = nsec_now(CLOCK_MONOTONIC);
+    nsec_t pause = (RENEW_SHARE * n_judges - 1) * (ended - begun);
+    nsec_t most = n_judges * RENEW_PAUSE_MAX;
+    mounts->renew_earliest = ended + (pause < most ? pause : most);
+}
+
+// Reads the lists of trusted mounts again if they have changed. Users can change the lists
+// (fusermount): at most a tenth of the time is spent on reading them.
+static int lists_renew(struct foreign_mounts *mounts)
 {
     if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
         return 0;
@@ -201,12 +214,9 @@ int foreign_mounts_renew(struct foreign_mounts *mounts)
     if (r < 0) {
         list_clear(&mounts->own);
         list_clear(&mounts->first);
-        return r;
     }
-    nsec_t ended = nsec_now(CLOCK_MONOTONIC);
-    nsec_t pause = (RENEW_SHARE - 1) * (ended - begun);
-    mounts->renew_earliest = ended + (pause < RENEW_PAUSE_MAX ? pause : RENEW_PAUSE_MAX);
-    return 0;
+    renewals_pause(mounts, begun);
+    return r;
 }
 
 static int other_renew(struct foreign_mounts *mounts, int32_t pid)
@@ -215,12 +225,18 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     if (mounts->other_pid != pid) {
         list_clear(&mounts->other);
         mounts->other_pid = pid;
-        mounts->n_other_reads = 0;
+        mounts->other_until = 0;
     }
     if (is_unchanged(&mounts->other))
         return 0;
-    if (mounts->n_other_reads++ >= OTHER_READS_MAX)
-        return -ENODEV;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (now >= mounts->other_until) {
+        mounts->other_until = now + OTHER_PERIOD;
+        mounts->n_other_reads = 0;
+    }
+    if (mounts->n_other_reads == OTHER_READS_MAX)
+        return -EAGAIN;
+    mounts->n_other_reads++;
     snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->proc, (int)pid);
     return list_read(mounts, &mounts->other, path);
 }
@@ -255,7 +271,7 @@ static void hold(struct foreign_mounts *mounts, uint64_t number, int fd)
 
 static int judge_by_lists(struct foreign_mounts *mounts, int32_t pid, uint64_t number)
 {
-    int r = foreign_mounts_renew(mounts);
+    int r = lists_renew(mounts);
     if (r < 0 || map64_find(&mounts->own.devices, number) ||
         map64_find(&mounts->first.devices, number))
         return r;
@@ -282,7 +298,7 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
 
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)
 {
-    char link[32], path[PATH_MAX + NAME_MAX + 2];
+    char link[32], path[PATH_MAX + 1];
     if (mounts->automounts.n == 0)
         return false;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
@@ -290,7 +306,9 @@ bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder
     if (n <= 0)
         return false;
     n -= path[n - 1] == '/';
-    n += snprintf(path + n, NAME_MAX + 2, "/%s", name);
+    if ((size_t)n + 1 + strlen(name) > PATH_MAX) // no key is of a longer path
+        return false;
+    n += snprintf(path + n, sizeof(path) - (size_t)n, "/%s", name);
     return map64_find(&mounts->automounts, table_hash_bytes(path, (size_t)n)) != NULL;
 }
 
@@ -312,6 +330,7 @@ void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
 {
     const struct mount_list none = {.fd = -1};
     *mounts = (struct foreign_mounts){.proc = proc, .own = none, .first = none, .other = none};
+    n_judges++;
     CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     if (memory < 0) // an older kernel
         memory = memfd_create("", MFD_CLOEXEC);
@@ -320,6 +339,7 @@ void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
 
 void foreign_mounts_done(struct foreign_mounts *mounts)
 {
+    n_judges--;
     foreign_mounts_end(mounts);
     struct mount_list *const lists[] = {&mounts->own, &mounts->first, &mounts->other};
     for (size_t i = 0; i < 3; i++) {

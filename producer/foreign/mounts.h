@@ -47,7 +47,8 @@ struct foreign_mounts {
     bool in_round;
     struct mount_list other; // of process `other_pid`, which led to a file of neither list
     int32_t other_pid;       // 0: none
-    unsigned n_other_reads;  // of the list of this process in this round
+    nsec_t other_until;      // end of the period in which `n_other_reads` counts
+    unsigned n_other_reads;  // of the list of this process
 };
 
 void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc);
@@ -56,22 +57,20 @@ void foreign_mounts_done(struct foreign_mounts *mounts);
 // Gets the number of the mount of the file that `fd` holds. Returns 0 or a negative errno.
 int foreign_mount_number(int fd, uint64_t *ret);
 
-// Returns whether the lists of trusted mounts are known to have changed.
+// Returns whether the lists of trusted mounts are known to have changed. The next judgement reads
+// them again, but not before mounts->renew_earliest.
 bool foreign_mounts_changed(const struct foreign_mounts *mounts);
-// Reads these lists again if they have changed. Returns 0, -EAGAIN if mounts change so often that
-// the lists are not read before mounts->renew_earliest, or another negative errno.
-int foreign_mounts_renew(struct foreign_mounts *mounts);
 
 // Begins and ends a round of judgements. A round holds the mounts that were trusted: later changes
-// of other mounts do not matter to their files. In one round, the list of a process is read a few
-// times at most.
+// of other mounts do not matter to their files.
 void foreign_mounts_begin(struct foreign_mounts *mounts);
 void foreign_mounts_end(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of
-// the file: the file is not trusted then; or an error of foreign_mount_number() or
-// foreign_mounts_renew(). Asks no file system.
+// the file: the file is not trusted then; -EAGAIN if mounts change so often that the lists are not
+// read now, or if the process has changed its mounts several times within a second; or another
+// negative errno: the file could not be judged. Asks no file system.
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd);
 
 // Returns whether an automount begins at the entry of the folder. A look-up there could wait for

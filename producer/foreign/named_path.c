@@ -150,7 +150,7 @@ static int steps_look_up(struct steps *steps, const char *name)
 // Returns 1 if a component was looked up, 0 at the end of the path.
 static int step(struct steps *steps)
 {
-    char name[NAME_MAX + 1];
+    char name[NAMED_COMPONENT_MAX + 1];
     const char *rest = steps->path + steps->pos;
     rest += strspn(rest, "/");
     size_t size = strcspn(rest, "/");
@@ -158,7 +158,7 @@ static int step(struct steps *steps)
     steps->pos = (size_t)(rest + size - steps->path);
     if (size == 0)
         return ends_in_slash && !S_ISDIR(steps->st.st_mode) ? -ENOTDIR : 0;
-    if (size > NAME_MAX)
+    if (size > NAMED_COMPONENT_MAX)
         return -ENAMETOOLONG;
     memcpy(name, rest, size);
     name[size] = '\0';

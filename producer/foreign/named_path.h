@@ -16,6 +16,7 @@
 
 #define NAMED_PATH_ROOM      8192
 #define NAMED_COMPONENTS_MAX 256
+#define NAMED_COMPONENT_MAX  1023 // bytes; VFAT and NTFS have names of 255 UTF-16 units
 
 struct foreign_mounts;
 

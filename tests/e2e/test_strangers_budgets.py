@@ -307,6 +307,19 @@ class Configs(unittest.TestCase):
         self.assertEqual(self.record(source * 256).returncode, 0)
         self.assertLess(self.daemon.rss_kb(), before + 24576)
 
+    def test_very_many_looks_at_files(self):
+        """Each of the data sources may take a second for its last look, but not all of them."""
+        files = self.dir / "files"
+        files.mkdir()
+        for i in range(10000):
+            (files / str(i)).write_bytes(b"x")
+        begin = time.monotonic()
+        done = self.record(f'''data_sources {{ config {{ name: "linux.page_residency"
+            page_residency_config {{ paths: "{files}" max_files: 1000000 period_ms: 1 }} }} }}
+            ''' * 256)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(time.monotonic() - begin, 30)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -76,7 +76,8 @@ static bool neighbour_start(struct neighbour *ret, const char *folder)
         if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
             c = 'n';
         do {
-            if (c == 'm' && mount("own", folder, "tmpfs", 0, "") < 0)
+            if (c == 'm' ? mount("own", folder, "tmpfs", 0, "") < 0
+                         : c == 'u' && umount(folder) < 0)
                 c = 'n';
             (void)!write(from[1], &c, 1);
         } while (read(to[0], &c, 1) == 1);
@@ -85,6 +86,11 @@ static bool neighbour_start(struct neighbour *ret, const char *folder)
     close(to[0]);
     close(from[1]);
     return read(ret->from, &c, 1) == 1 && c == 'y';
+}
+
+static bool neighbour_changes(const struct neighbour *neighbour, char c)
+{
+    return write(neighbour->to, &c, 1) == 1 && read(neighbour->from, &c, 1) == 1 && c != 'n';
 }
 
 static void neighbour_end(struct neighbour *neighbour)
@@ -106,7 +112,7 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
     (void)state;
     struct foreign_mounts mounts;
     struct neighbour neighbour;
-    char folder[TEMP_FOLDER_MAX], c = 'm';
+    char folder[TEMP_FOLDER_MAX];
     temp_folder_make(folder);
     bool started = neighbour_start(&neighbour, folder);
     if (started) {
@@ -114,8 +120,7 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
         CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
         assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
         // The list of the neighbour's mounts is known, and changes now.
-        assert_int_equal(write(neighbour.to, &c, 1) + read(neighbour.from, &c, 1), 2);
-        assert_int_equal(c, 'm');
+        assert_true(neighbour_changes(&neighbour, 'm'));
         CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
         assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, own), -EXDEV);
         assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
@@ -147,7 +152,7 @@ static int change_twice(const char *folder)
     int after = open(folder, O_PATH | O_CLOEXEC);
     for (int i = 0; i < 3; i++) // poll() tells of the change once
         if (foreign_mounts_judge(&mounts, 0, i ? after : before) != -EAGAIN ||
-            !foreign_mounts_changed(&mounts) || foreign_mounts_renew(&mounts) != -EAGAIN)
+            !foreign_mounts_changed(&mounts))
             return 3;
     mounts.renew_earliest = 0;
     if (foreign_mounts_judge(&mounts, 0, after) != 0 || foreign_mounts_changed(&mounts) ||
@@ -156,20 +161,116 @@ static int change_twice(const char *folder)
     return 0;
 }
 
-static void an_old_list_judges_nothing(void **state)
+static void check_in_a_child(int (*check)(const char *folder))
 {
-    (void)state;
     int status;
     char folder[TEMP_FOLDER_MAX];
     temp_folder_make(folder);
     pid_t child = fork();
     if (child == 0)
-        _exit(change_twice(folder));
+        _exit(check(folder));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(rmdir(folder), 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0xff)
         skip_because("only root makes mount namespaces");
     assert_int_equal(status, 0);
+}
+
+static void an_old_list_judges_nothing(void **state)
+{
+    (void)state;
+    check_in_a_child(change_twice);
+}
+
+// Runs in a mount namespace of its own. All lists together are read in a tenth of the time, so each
+// of many pauses for long. Returns as change_twice() does.
+static int change_for_many(const char *folder)
+{
+    struct foreign_mounts many[100];
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+        return -1;
+    for (size_t i = 0; i < ELEMENTS(many); i++)
+        foreign_mounts_init(&many[i], "/proc");
+    int file = open(folder, O_PATH | O_CLOEXEC);
+    nsec_t most = 0; // pauses per time of reading
+    for (int i = 0; i < 30; i++) {
+        if (mount("new", folder, "tmpfs", 0, "") < 0 || umount(folder) < 0)
+            return 1;
+        many[0].renew_earliest = 0;
+        nsec_t begun = nsec_now(CLOCK_MONOTONIC);
+        if (foreign_mounts_judge(&many[0], 0, file) != 0)
+            return 2;
+        nsec_t ended = nsec_now(CLOCK_MONOTONIC);
+        nsec_t pauses = (many[0].renew_earliest - ended) / (ended - begun);
+        most = pauses > most ? pauses : most;
+    }
+    for (size_t i = 0; i < ELEMENTS(many); i++)
+        foreign_mounts_done(&many[i]);
+    return most < 100 ? 3 : 0; // 999; a delay of this process between two clocks makes it less
+}
+
+static void all_judges_share_a_tenth_of_the_time(void **state)
+{
+    (void)state;
+    check_in_a_child(change_for_many);
+}
+
+// Looks outside of a round, over a long time: a list that changes now and then is read each time.
+static void a_process_may_change_its_mounts(void **state)
+{
+    (void)state;
+    struct foreign_mounts mounts;
+    struct neighbour neighbour;
+    char folder[TEMP_FOLDER_MAX];
+    temp_folder_make(folder);
+    bool started = neighbour_start(&neighbour, folder);
+    if (started) {
+        foreign_mounts_init(&mounts, "/proc");
+        CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
+        int n_late = 0;
+        for (int i = 0; i < 12; i++) {
+            int r = foreign_mounts_judge(&mounts, neighbour.pid, shared);
+            if (r == -EAGAIN) { // later, the file is judged
+                n_late++;
+                mounts.other_until = 0;
+                r = foreign_mounts_judge(&mounts, neighbour.pid, shared);
+            }
+            assert_int_equal(r, 0);
+            assert_true(neighbour_changes(&neighbour, i % 2 ? 'u' : 'm'));
+        }
+        assert_true(n_late <= 2); // four readings in a period
+        foreign_mounts_done(&mounts);
+    }
+    neighbour_end(&neighbour);
+    assert_int_equal(rmdir(folder), 0);
+    if (!started)
+        skip_because("only root makes mount namespaces");
+}
+
+// VFAT and NTFS have names of more than NAME_MAX bytes.
+static void long_names_are_no_automounts(void **state)
+{
+    (void)state;
+    char name[PATH_MAX + 10], folder[TEMP_FOLDER_MAX];
+    struct foreign_mounts mounts;
+    temp_folder_make(folder);
+    CLEANUP(close_fdp) int fd = open(folder, O_PATH | O_CLOEXEC);
+    foreign_mounts_init(&mounts, "/proc");
+    for (size_t size = 200; size <= sizeof(name) - 1; size += 1) {
+        memset(name, 'n', size);
+        name[size] = '\0';
+        assert_int_equal(map64_set(&mounts.automounts, 1, 0), 0);
+        assert_false(foreign_mounts_is_automount(&mounts, fd, name));
+        char path[PATH_MAX + NAME_MAX];
+        int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+        if (n > PATH_MAX)
+            continue;
+        assert_int_equal(map64_set(&mounts.automounts, table_hash_bytes(path, (size_t)n), 0), 0);
+        assert_true(foreign_mounts_is_automount(&mounts, fd, name));
+        map64_clear(&mounts.automounts);
+    }
+    foreign_mounts_done(&mounts);
+    assert_int_equal(rmdir(folder), 0);
 }
 
 // The list of a process is read to its limit, and a line at the limit counts as a whole or not at
@@ -247,6 +348,9 @@ int main(void)
         cmocka_unit_test(without_descriptors_nothing_is_judged),
         cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
         cmocka_unit_test(an_old_list_judges_nothing),
+        cmocka_unit_test(all_judges_share_a_tenth_of_the_time),
+        cmocka_unit_test(a_process_may_change_its_mounts),
+        cmocka_unit_test(long_names_are_no_automounts),
         cmocka_unit_test(a_cut_line_is_not_read),
         cmocka_unit_test(fuse_of_a_user_is_not_trusted),
     };

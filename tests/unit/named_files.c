@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/elements.h"
 #include "common/str.h"
 #include "producer/foreign/mounts.h"
 #include "tests/unit/temp_folder.h"
@@ -295,6 +296,27 @@ static void a_pending_automount_is_not_waited_for(void **state)
         skip_because("autofs cannot be mounted here: it takes root, and a kernel with autofs");
 }
 
+// A name of a mounted VFAT can be longer than NAME_MAX. Other file systems refuse the name.
+static void long_names_are_looked_up(void **state)
+{
+    (void)state;
+    char path[NAMED_COMPONENT_MAX + TEMP_FOLDER_MAX + 10];
+    const size_t sizes[] = {NAME_MAX, NAME_MAX + 1, NAMED_COMPONENT_MAX, NAMED_COMPONENT_MAX + 1};
+    make("a");
+    CLEANUP(close_fdp) int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const struct named_path how = {.mounts = &mounts};
+    for (size_t i = 0; i < ELEMENTS(sizes); i++) {
+        int n = snprintf(path, sizeof(path), "%s/", folder);
+        memset(path + n, 'n', sizes[i]);
+        path[(size_t)n + sizes[i]] = '\0';
+        int wanted = sizes[i] > NAME_MAX ? -ENAMETOOLONG : -ENOENT;
+        assert_int_equal(hold(path), wanted);
+        assert_int_equal(named_entry_hold(&how, fd, path + n), wanted);
+        strcat(path, "*");
+        assert_string_equal(walk(path), "!");
+    }
+}
+
 static bool enters(void *userdata, int fd, const struct stat *st, mode_t bits)
 {
     assert_true(bits == 01 || bits == 05);
@@ -337,6 +359,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(automounts_are_not_triggered, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pending_automount_is_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(long_names_are_looked_up, setup, teardown),
         cmocka_unit_test_setup_teardown(folders_may_be_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("named_files", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
@@ -15,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/map.h"
 #include "common/str.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/maps.h"
@@ -336,6 +338,180 @@ static void the_name_of_a_mapping_must_lead_to_its_file(void **state)
     close(ends[1]);
 }
 
+// A stranger can give a file an inode number whose key in the set's map is that of another file.
+static void files_with_equal_keys_are_told_apart(void **state)
+{
+    (void)state;
+    struct stat st;
+    char maps[400];
+    make_dir("proc");
+    make_file("victim", 5000);
+    make_file("other", 5000);
+    CLEANUP(freep)
+    char *victim = path_of("victim"), *other = path_of("other"), *proc = path_of("proc");
+    assert_int_equal(stat(victim, &st), 0);
+    const uint64_t inode = st.st_ino ^ hash_u64(st.st_dev) ^ hash_u64(makedev(7, 7));
+    snprintf(maps, sizeof(maps), "00400000-00401000 r-xp 00000000 %02x:%02x %lu    /victim\n",
+             major(st.st_dev), minor(st.st_dev), st.st_ino);
+    make_process(10, "server", maps);
+    make_map_file(10, "400000-401000", victim);
+    snprintf(maps, sizeof(maps), "00400000-00401000 r-xp 00000000 07:07 %llu    /other\n",
+             (unsigned long long)inode);
+    make_process(11, "server", maps);
+    make_map_file(11, "400000-401000", other);
+    const int32_t pids[] = {10, 11, 10};
+    struct file_set_options options = {.pids = pids, .n_pids = 3, .max_files = 9, .proc = proc};
+    struct file_set *set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 2);
+    vec_foreach(file_set_files(set), file)
+        assert_int_equal((*file)->mapped.pid, (*file)->inode == st.st_ino ? 10 : 11);
+    file_set_free(set);
+}
+
+// While a file of the set is known by its number, no scan opens the file.
+static void known_files_stay_known_when_others_go(void **state)
+{
+    (void)state;
+    char maps[4 * PATH_MAX], name[96], range[32];
+    size_t n = 0;
+    make_dir("proc");
+    make_dir("proc/10");
+    make_dir("proc/10/map_files");
+    for (int i = 0; i < 4; i++) {
+        struct stat st;
+        snprintf(name, sizeof(name), "lib%d.so", i);
+        make_file(name, 5000);
+        CLEANUP(freep) char *path = path_of(name);
+        assert_int_equal(stat(path, &st), 0);
+        n += (size_t)snprintf(maps + n, sizeof(maps) - n,
+                              "%d0000-%d1000 r-xp 00000000 %02x:%02x %lu    %.2000s\n", i + 1,
+                              i + 1, major(st.st_dev), minor(st.st_dev), st.st_ino, path);
+        snprintf(range, sizeof(range), "%d0000-%d1000", i + 1, i + 1);
+        make_map_file(10, range, path);
+    }
+    CLEANUP(freep) char *proc = path_of("proc");
+    write_text("proc/10/maps", maps, n);
+    const int32_t pids[] = {10};
+    struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
+    struct file_set *set = scan(&options);
+    assert_int_equal(file_set_files(set)->n, 4);
+    write_text("proc/10/maps", maps, (size_t)(strchr(strchr(maps, '\n') + 1, '\n') + 1 - maps));
+    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    file_set_sweep(set, NULL, NULL);
+    assert_int_equal(file_set_files(set)->n, 2);
+    for (int i = 0; i < 4; i++) { // no file can be opened now
+        snprintf(name, sizeof(name), "proc/10/map_files/%d0000-%d1000", i + 1, i + 1);
+        CLEANUP(freep) char *link = path_of(name);
+        assert_int_equal(unlink(link), 0);
+    }
+    write_text("proc/10/maps", maps, n);
+    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    assert_true(has(set, "lib0.so"));
+    assert_true(has(set, "lib1.so"));
+    assert_int_equal(file_set_files(set)->n, 2);
+    file_set_free(set);
+}
+
+static bool lease_ends(void)
+{
+    sigset_t io;
+    sigemptyset(&io);
+    sigaddset(&io, SIGIO);
+    return sigtimedwait(&io, NULL, &(struct timespec){0}) == SIGIO;
+}
+
+// Returns the number of the comparison that failed, or 0; or -1 if this user or file system has no
+// leases.
+static int scan_leased_file(char *path, char *unused)
+{
+    (void)unused;
+    sigset_t io;
+    struct file_set *set;
+    struct requester stranger = {.is_limited = true, .uid = geteuid() + 1, .gid = getegid() + 1};
+    struct file_set_options options = {
+        .paths = &path, .n_paths = 1, .max_files = 9, .proc = "/proc", .requester = &stranger};
+    sigemptyset(&io);
+    sigaddset(&io, SIGIO);
+    // No file stays open: each look opens the file.
+    if (sigprocmask(SIG_BLOCK, &io, NULL) < 0 ||
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){432, 432}) < 0 ||
+        file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0 ||
+        file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
+        return 1;
+    int fd = open(path, O_RDWR | O_CLOEXEC), looked;
+    if (fchmod(fd, 0600) < 0 || fcntl(fd, F_SETLEASE, F_WRLCK) < 0)
+        return -1;
+    if (file_set_acquire(set, file_set_files(set)->items[0], &looked) != -ESTALE || lease_ends())
+        return 2;
+    file_set_free(set);
+    if (file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0 ||
+        file_set_files(set)->n != 0 || lease_ends())
+        return 3;
+    file_set_free(set);
+    if (fchmod(fd, 0644) < 0 || file_set_new(&options, &set, NULL) < 0 ||
+        file_set_scan(set, NSEC_MAX) != 0 || !lease_ends()) // as for each reader
+        return 4;
+    return 0;
+}
+
+static void the_leases_of_closed_files_stay(void **state)
+{
+    (void)state;
+    char folder[TEMP_FOLDER_MAX], path[PATH_MAX];
+    temp_folder_make(folder);
+    temp_file_write(folder, "file", "text", 4);
+    snprintf(path, sizeof(path), "%s/file", folder);
+    assert_int_equal(chmod(folder, 0755), 0);
+    int r = check_in_a_child(scan_leased_file, path, NULL);
+    assert_int_equal(temp_folder_remove(folder), 0);
+    if (r < 0)
+        skip_because("the file system of temporary files has no leases");
+}
+
+static bool map_there(const char *name)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
+}
+
+static int scan_layers(char *path, char *unused)
+{
+    (void)unused;
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
+        chdir(path) < 0 || mount("a", "1", "tmpfs", 0, "") < 0 ||
+        mount("b", "2", "tmpfs", 0, "") < 0)
+        return -1;
+    make_file("layers/1/a", 5000);
+    make_file("layers/2/b", 5000);
+    if (mount("o", "both", "overlay", 0, "lowerdir=1:2,xino=off") < 0)
+        return -1;
+    if (!map_there("both/a") || !map_there("both/b"))
+        return 1;
+    const int32_t pids[] = {getpid()};
+    struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 99, .proc = "/proc"};
+    for (int i = 0; i < 3; i++) {
+        struct file_set *set = scan(&options);
+        if (!has(set, "layers/both/a") || !has(set, "layers/both/b"))
+            return 2;
+        file_set_free(set);
+    }
+    return 0;
+}
+
+// The first files of two file systems have the same inode number.
+static void files_of_several_layers_are_told_apart(void **state)
+{
+    (void)state;
+    make_dir("layers");
+    make_dir("layers/1");
+    make_dir("layers/2");
+    make_dir("layers/both");
+    CLEANUP(freep) char *path = path_of("layers");
+    if (check_in_a_child(scan_layers, path, NULL) < 0)
+        skip_because(
+            "overlayfs cannot be mounted here: it takes root, and a kernel with overlayfs");
+}
+
 static size_t n_open(const struct file_set *set)
 {
     size_t n = 0;
@@ -465,6 +641,64 @@ static void mounts_that_change_hide_no_file(void **state)
         skip_because("only root makes mount namespaces");
 }
 
+// Maps a file of each of many file systems, whose list takes long to read.
+static bool map_many(const char *folder)
+{
+    char name[201], path[16];
+    memset(name, 'x', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    bool done = chdir(folder) == 0;
+    for (int i = 0; done && i < 17; i++)
+        done = mkdir(name, 0755) == 0 && chdir(name) == 0;
+    for (int i = 0; done && i < 400; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        snprintf(path, sizeof(path), "%d/file", i);
+        done = mkdir(name, 0755) == 0 && mount("many", name, "tmpfs", 0, "size=4k") == 0;
+        CLEANUP(close_fdp) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        done = done && write(fd, "x", 1) == 1 && map_there(path);
+    }
+    return done;
+}
+
+// Returns as scan_among_changes() does.
+static int scan_among_many_changes(char *folder, char *changing)
+{
+    const int32_t pids[] = {getpid()};
+    struct file_set_options options = {
+        .pids = pids, .n_pids = 1, .max_files = 9999, .proc = "/proc"};
+    struct file_set *set;
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
+        mount("all", folder, "tmpfs", 0, "") < 0)
+        return -1;
+    if (!map_many(folder) || file_set_new(&options, &set, NULL) < 0)
+        return 1;
+    pid_t changer = fork();
+    if (changer == 0)
+        change_mounts(changing);
+    nsec_t begun = nsec_now(CLOCK_MONOTONIC), late = begun + 11 * NSEC_PER_SEC;
+    int wrong = 0;
+    while (wrong == 0 && file_set_scan(set, 0) != 0) {
+        nsec_t now = nsec_now(CLOCK_MONOTONIC), pause = file_set_resumes(set) - now;
+        wrong = pause > NSEC_PER_SEC ? 2 : pause > 0 && now > late ? 3 : 0;
+        if (pause > 0)
+            nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+    }
+    kill(changer, SIGKILL);
+    waitpid(changer, NULL, 0);
+    file_set_free(set);
+    return wrong;
+}
+
+static void a_scan_among_changes_ends(void **state)
+{
+    (void)state;
+    make_dir("many");
+    make_dir("changing");
+    CLEANUP(freep) char *many = path_of("many"), *changing = path_of("changing");
+    if (check_in_a_child(scan_among_many_changes, many, changing) < 0)
+        skip_because("only root makes mount namespaces");
+}
+
 static void own_mapped_files_are_found(void **state)
 {
     (void)state;
@@ -546,8 +780,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(mappings_are_opened_for_each_look, setup, teardown),
         cmocka_unit_test_setup_teardown(the_name_of_a_mapping_must_lead_to_its_file, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(files_with_equal_keys_are_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(known_files_stay_known_when_others_go, setup, teardown),
+        cmocka_unit_test(the_leases_of_closed_files_stay),
+        cmocka_unit_test_setup_teardown(files_of_several_layers_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
         cmocka_unit_test_setup_teardown(mounts_that_change_hide_no_file, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_scan_among_changes_ends, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

@@ -7,8 +7,9 @@
 // device and inode of a maps line are first looked up in `mapped`, which remembers files in the set
 // and, during a scan, refused files. The device in maps is the file system's and can differ from
 // st_dev (btrfs, overlayfs): `mapped` has keys of its own, and the set's identity of a file is
-// always by fstat(). On btrfs, files of several subvolumes have the same device and inode in maps:
-// there, `mapped` knows a file for each process and name.
+// always by fstat(). On btrfs, files of several subvolumes have the same device and inode in maps,
+// as have files of several layers on overlayfs: there, `mapped` knows a file for each process and
+// name.
 #include "producer/sources/residency/file_set.h"
 
 #include <dirent.h>
@@ -75,9 +76,10 @@ struct file_set {
     struct mapping mapping;  // the last one
 };
 
+// A stranger cannot choose numbers with equal identities.
 static uint64_t identity(uint64_t device, uint64_t inode)
 {
-    return hash_u64(inode ^ hash_u64(device));
+    return table_hash_u64(inode ^ table_hash_u64(device));
 }
 
 // All sets, and their open files.
@@ -180,10 +182,15 @@ const struct residency_files *file_set_files(const struct file_set *set)
             log_warning((set)->options.log, __VA_ARGS__);                                          \
     } while (0)
 
+static struct residency_file *file_at(uint64_t address)
+{
+    return (struct residency_file *)(uintptr_t)address;
+}
+
 static struct residency_file *find(const struct file_set *set, uint64_t device, uint64_t inode)
 {
     const uint64_t *value = map64_find(&set->by_inode, identity(device, inode));
-    struct residency_file *file = value ? (struct residency_file *)(uintptr_t)*value : NULL;
+    struct residency_file *file = value ? file_at(*value) : NULL;
     return file && file->device == device && file->inode == inode ? file : NULL;
 }
 
@@ -295,6 +302,15 @@ static void name_complain(struct file_set *set, const char *path, int r)
     set->told_name = true;
 }
 
+static void unreadable_complain(struct file_set *set, const char *path)
+{
+    if (!set->told_name)
+        scan_complain(
+            set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
+            path, (unsigned)set->options.requester->uid);
+    set->told_name = true;
+}
+
 // Opens the file that `held` (O_PATH) holds.
 static int open_held(int held, int *ret_fd, struct stat *ret_stat)
 {
@@ -303,15 +319,22 @@ static int open_held(int held, int *ret_fd, struct stat *ret_stat)
     return residency_open(AT_FDCWD, link, ret_fd, ret_stat);
 }
 
+// A file is opened only if the requester may read the file: to open a file ends leases that others
+// have on the file. Returns -ESTALE if the requester may not.
 static int open_path(struct file_set *set, const char *path, int *ret_fd, struct stat *ret_stat)
 {
     const struct named_path how = {.mounts = &set->mounts};
     CLEANUP(close_fdp) int held = named_path_hold(&how, path, ret_stat);
-    return held < 0 ? held : open_held(held, ret_fd, ret_stat);
+    if (held < 0)
+        return held;
+    int r = requester_may_read(set->options.requester, &set->mounts, held, ret_stat);
+    if (r <= 0)
+        return r < 0 ? r : -ESTALE;
+    return open_held(held, ret_fd, ret_stat);
 }
 
-// The walk has the stat of the file: most unwanted files are never opened. Returns 0, -ENOMEM, or
-// -EAGAIN if the file must be judged again.
+// The walk has the stat of the file: unwanted files are never opened, nor are files that the
+// requester may not read. Returns 0, -ENOMEM, or -EAGAIN if the file must be judged again.
 static int add_named(struct file_set *set)
 {
     const struct named_files *walk = &set->names;
@@ -324,24 +347,18 @@ static int add_named(struct file_set *set)
         return 0;
     int fd;
     struct stat st;
-    int r = open_held(walk->held, &fd, &st);
-    if (r < 0) {
-        set->was_late |= passes(r);
-        name_complain(set, walk->path, r);
-        return 0;
-    }
-    r = requester_may_read(set->options.requester, &set->mounts, fd, &st);
-    if (r > 0)
-        return add_opened(set, walk->path, NULL, fd, &st, &file);
-    close_fd(fd);
+    int r = requester_may_read(set->options.requester, &set->mounts, walk->held, &walk->st);
     if (must_judge_again(set, r))
         return r;
-    set->was_late |= r < 0;
-    if (r == 0 && !set->told_name)
-        scan_complain(
-            set, "linux.page_residency: %s: user %u, who asked for the recording, may not read it",
-            walk->path, (unsigned)set->options.requester->uid);
-    set->told_name |= r == 0;
+    if (r == 0) {
+        unreadable_complain(set, walk->path);
+        return 0;
+    }
+    r = r < 0 ? r : open_held(walk->held, &fd, &st);
+    if (r == 0)
+        return add_opened(set, walk->path, NULL, fd, &st, &file);
+    set->was_late |= passes(r);
+    name_complain(set, walk->path, r);
     return 0;
 }
 
@@ -401,9 +418,9 @@ static int list_pids(struct file_set *set)
 #define REFUSED (UINT64_C(1) << 63)
 
 // Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
-// to another file: the process decides where its file is mounted, and thereby about the name. (On
-// btrfs, a file of another subvolume can pass for the file: the requester must have the right to
-// read the file.)
+// to another file, or to a file that the requester may not read: the process decides where its file
+// is mounted, and thereby about the name. (A file of another subvolume or layer can pass for the
+// file.)
 static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
                         int *ret_fd, struct stat *ret_stat)
 {
@@ -416,9 +433,6 @@ static int open_by_name(struct file_set *set, const struct file_mapping *mapped,
     if (maps_identify(fd, &device, &inode) < 0 || device != mapped->device ||
         inode != mapped->inode)
         return -ESTALE;
-    r = requester_may_read(set->options.requester, &set->mounts, fd, ret_stat);
-    if (r <= 0)
-        return r < 0 ? r : -EACCES;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
@@ -482,6 +496,23 @@ static void refusal_tell(struct file_set *set, int32_t pid, const char *path, in
     set->told_pid = pid;
 }
 
+// Drops entries of files that are gone, and refusals of earlier scans. Without memory, all entries
+// go: files are opened again.
+static void mapped_prune(struct file_set *set)
+{
+    struct map64 kept = {0};
+    size_t cursor = 0;
+    int r = 0;
+    for (const struct map64_slot *slot; r == 0 && (slot = map64_next(&set->mapped, &cursor));)
+        if (slot->value & REFUSED ? slot->value == (REFUSED | set->scan)
+                                  : !file_at(slot->value)->gone)
+            r = map64_set(&kept, slot->key, slot->value);
+    map64_done(&set->mapped);
+    if (r < 0)
+        map64_clear(&kept);
+    set->mapped = kept;
+}
+
 // Remembers a refusal for this scan, unless too many are known.
 static void refuse(struct file_set *set, uint64_t key)
 {
@@ -497,7 +528,8 @@ static bool is_refused(const struct file_set *set, uint64_t key)
 
 static uint64_t key_here(const struct file_mapping *mapped)
 {
-    return hash_u64(identity(mapped->device, mapped->inode) ^ hash_u64((uint64_t)mapped->pid));
+    return table_hash_u64(identity(mapped->device, mapped->inode) ^
+                          table_hash_u64((uint64_t)mapped->pid));
 }
 
 // Returns the key of the file of a maps line in `mapped`.
@@ -505,7 +537,7 @@ static uint64_t key_of(const struct file_set *set, const struct file_mapping *ma
                        const char *path)
 {
     return map64_find(&set->subvolumes, mapped->device)
-               ? hash_u64(key_here(mapped) ^ hash_bytes(path, strlen(path)))
+               ? table_hash_u64(key_here(mapped) ^ table_hash_bytes(path, strlen(path)))
                : identity(mapped->device, mapped->inode);
 }
 
@@ -521,8 +553,9 @@ static uint64_t key_of_refusal(const struct file_set *set, const struct file_map
 static int learn_device(struct file_set *set, const struct file_mapping *mapped, int fd)
 {
     struct statfs fs;
-    bool has_subvolumes = fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
-    return has_subvolumes ? map64_set(&set->subvolumes, mapped->device, 0) : 0;
+    bool repeats = fstatfs(fd, &fs) == 0 &&
+                   (fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == OVERLAYFS_SUPER_MAGIC);
+    return repeats ? map64_set(&set->subvolumes, mapped->device, 0) : 0;
 }
 
 // A file that cannot be opened is refused for this process: another process may lead to the same
@@ -574,7 +607,7 @@ static int add_mapping(struct file_set *set, int32_t pid, const struct mapping *
     const uint64_t *known = map64_find(&set->mapped, key_of(set, &mapped, path));
     if (!known || *known & REFUSED)
         return add_unknown(set, &mapped, path);
-    meet(set, (struct residency_file *)(uintptr_t)*known, &mapped);
+    meet(set, file_at(*known), &mapped);
     return 0;
 }
 
@@ -637,7 +670,9 @@ static int step(struct file_set *set, bool *ret_done)
         set->begun = nsec_now(CLOCK_MONOTONIC);
         foreign_mounts_begin(&set->mounts);
         set->told_pid = 0;
-        if (set->mapped.n >= MAPPED_MAX) // the map also has old refusals
+        if (set->mapped.n >= MAPPED_MAX)
+            mapped_prune(set);
+        if (set->mapped.n >= MAPPED_MAX) // of processes that have ended, too
             map64_clear(&set->mapped);
         set->stage = SCAN_PATHS;
         return 0;
@@ -677,21 +712,18 @@ static bool may_stay(const struct file_set *set, const struct residency_file *fi
            !(file->fd >= 0 && fstat(file->fd, &st) == 0 && st.st_nlink == 0);
 }
 
-static bool must_pause(struct file_set *set)
-{
-    return foreign_mounts_changed(&set->mounts) && may_repeat(set) &&
-           foreign_mounts_renew(&set->mounts) == -EAGAIN;
-}
-
 nsec_t file_set_resumes(const struct file_set *set)
 {
-    return foreign_mounts_changed(&set->mounts) ? set->mounts.renew_earliest : 0;
+    const nsec_t earliest = set->mounts.renew_earliest, last = set->begun + REPEATS_MAX;
+    if (!foreign_mounts_changed(&set->mounts) || !may_repeat(set))
+        return 0;
+    return earliest < last ? earliest : last;
 }
 
 int file_set_scan(struct file_set *set, nsec_t deadline)
 {
     for (bool done = false; !done;) {
-        if (must_pause(set))
+        if (nsec_now(CLOCK_MONOTONIC) < file_set_resumes(set))
             return FILE_SET_E_AGAIN;
         int r = step(set, &done);
         if (r < 0) {
@@ -720,9 +752,6 @@ static int open_same(struct file_set *set, const struct residency_file *file,
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)
         return -ESTALE;
-    r = mapped ? 1 : requester_may_read(set->options.requester, &set->mounts, fd, &st);
-    if (r <= 0)
-        return r < 0 ? r : -ESTALE;
     *ret_fd = steal_fd(&fd);
     return 0;
 }
@@ -749,8 +778,11 @@ void file_set_release(const struct residency_file *file, int fd)
 void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residency_file *),
                     void *userdata)
 {
-    size_t n = 0;
-    bool swept = false;
+    size_t n = 0, n_gone = 0;
+    vec_foreach(&set->files, file)
+        n_gone += (*file)->gone;
+    if (n_gone > 0)
+        mapped_prune(set);
     vec_foreach(&set->files, file) {
         if (!(*file)->gone) {
             set->files.items[n++] = *file;
@@ -760,10 +792,7 @@ void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residenc
             forget(userdata, *file);
         map64_remove(&set->by_inode, identity((*file)->device, (*file)->inode));
         file_free(set, *file);
-        swept = true;
     }
     set->files.n = n;
     close_some(set);
-    if (swept) // the map holds addresses of files
-        map64_clear(&set->mapped);
 }

@@ -132,7 +132,7 @@ static int match_entry(struct named_files *walk, const struct named_folder *fold
                        const char *name)
 {
     const char *rest = folder->rest;
-    char component[NAME_MAX + 1];
+    char component[NAMED_COMPONENT_MAX + 1];
     size_t size = strcspn(rest, "/");
     if (size >= sizeof(component))
         return NAMED_STEP;

@@ -22,17 +22,18 @@
 #include "producer/sources/residency/probe.h"
 #include "producer/sources/residency/residency_packets.h"
 
-#define PERIOD_MS         1000
-#define RESCAN_PERIOD_MS  10000
-#define MAX_FILES         4096
-#define MAX_FILES_LIMIT   (1u << 20)
-#define MAX_DIFFERENCES   16
-#define VERIFY_EVERY      8
-#define SLICE             NSEC_PER_MSEC
-#define PAUSE             (NSEC_PER_MSEC / 4)
-#define RESCAN_PAUSE      NSEC_PER_SEC // after files were deleted
+#define PERIOD_MS        1000
+#define RESCAN_PERIOD_MS 10000
+#define MAX_FILES        4096
+#define MAX_FILES_LIMIT  (1u << 20)
+#define MAX_DIFFERENCES  16
+#define VERIFY_EVERY     8
+#define SLICE            NSEC_PER_MSEC
+#define PAUSE            (NSEC_PER_MSEC / 4)
+#define RESCAN_PAUSE     NSEC_PER_SEC // after files were deleted
+// Others wait meanwhile. All samplers share the time.
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
-#define FLUSH_MAX         (200 * NSEC_PER_MSEC) // others wait meanwhile
+#define FLUSH_MAX         (200 * NSEC_PER_MSEC)
 #define STOP_MAX          NSEC_PER_SEC
 #define LIST_PART_OF_RING 8 // one list of runs takes at most 1 / 8 of the buffer
 
@@ -73,6 +74,8 @@ struct sampler {
     uint32_t n_missed; // missed rounds since the last written round
     uint64_t n_samples, n_lost;
 };
+
+static unsigned n_samplers;
 
 static struct residency_file_info info_of(const struct sampler *sampler,
                                           const struct residency_file *file)
@@ -417,10 +420,15 @@ static void on_rescan(void *userdata)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-// Does a whole round, within the time `most`.
+static nsec_t deadline_of_share(nsec_t most)
+{
+    return nsec_now(CLOCK_MONOTONIC) + most / n_samplers;
+}
+
+// Does a whole round, within the share of `most`.
 static void sample_now(struct sampler *sampler, nsec_t most)
 {
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + most;
+    nsec_t deadline = deadline_of_share(most);
     if (sampler->in_round && !continue_round(sampler, deadline))
         return;
     begin_round(sampler);
@@ -492,7 +500,7 @@ static int page_residency_start(struct source *source, struct err *err)
     sampler->started = true;
     packet_writer_clear_state(sampler->env.writer);
     sampler->in_scan = true;
-    continue_scan(sampler, nsec_now(CLOCK_MONOTONIC) + START_SCAN_MAX);
+    continue_scan(sampler, deadline_of_share(START_SCAN_MAX));
     if (!sampler->in_scan && !file_set_files(sampler->files)->n)
         log_warning(sampler->env.log,
                     "linux.page_residency: no file found yet; the search is repeated every %.3g s",
@@ -513,6 +521,7 @@ static struct source *page_residency_close(struct source *source)
         return NULL;
     struct sampler *sampler = (struct sampler *)source;
     int saved = errno;
+    n_samplers--;
     remove_timers(sampler);
     sampler->started = false;
     if (sampler->files) {
@@ -578,6 +587,7 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     struct sampler *sampler = calloc(1, sizeof(*sampler));
     if (!sampler)
         return err_errno(err, -ENOMEM, "state");
+    n_samplers++;
     sampler->env = *env;
     read_config(sampler, what);
     int r = residency_probe_new(RESIDENCY_AUTO, &sampler->probe);
