@@ -40,11 +40,13 @@ struct loop_timer {
     struct removed link; // first
     struct loop *loop;   // borrowed
     nsec_t due;
+    nsec_t wake; // `due`, or later if the share is used up
     nsec_t period;
     uint64_t order;
     size_t heap_index;
     loop_fn fire;
     void *userdata;
+    struct loop_share *share; // borrowed; NULL: no limit
 };
 
 VEC_DEFINE(timer_heap, struct loop_timer *);
@@ -154,7 +156,7 @@ struct loop_io *loop_remove_io(struct loop_io *io)
 
 static bool timer_before(const struct loop_timer *a, const struct loop_timer *b)
 {
-    return a->due != b->due ? a->due < b->due : a->order < b->order;
+    return a->wake != b->wake ? a->wake < b->wake : a->order < b->order;
 }
 
 static void heap_put(struct timer_heap *heap, size_t index, struct loop_timer *timer)
@@ -196,7 +198,7 @@ static void heap_remove(struct timer_heap *heap, struct loop_timer *timer)
 void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period)
 {
     struct timer_heap *heap = &timer->loop->heap;
-    timer->due = first;
+    timer->due = timer->wake = first;
     timer->period = period;
     if (first == NSEC_MAX) {
         heap_remove(heap, timer);
@@ -240,9 +242,14 @@ struct loop_timer *loop_remove_timer(struct loop_timer *timer)
     return NULL;
 }
 
+void loop_set_share(struct loop_timer *timer, struct loop_share *share)
+{
+    timer->share = share;
+}
+
 static nsec_t earliest_due(const struct loop *loop)
 {
-    return loop->heap.n ? loop->heap.items[0]->due : NSEC_MAX;
+    return loop->heap.n ? loop->heap.items[0]->wake : NSEC_MAX;
 }
 
 // Setting the time also cancels an expiry that was already signalled, so that timer_fd is never
@@ -278,6 +285,22 @@ static void fire_timer(struct loop_timer *timer, nsec_t now)
     timer->fire(timer->userdata);
 }
 
+// Fires the timer, or lets it wait until its share has time. A timer that has fired goes behind
+// the other timers of the share, so that each has its turn. (The callback may remove the timer.)
+static void fire_in_share(struct loop_timer *timer, nsec_t now)
+{
+    struct loop_share *share = timer->share;
+    if (!loop_share_is_left(share, now)) {
+        timer->wake = share->free_at;
+        heap_settle(&timer->loop->heap, timer);
+        return;
+    }
+    timer->order = timer->loop->next_order++;
+    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID);
+    fire_timer(timer, now);
+    loop_share_spend(share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before, nsec_now(CLOCK_BOOTTIME));
+}
+
 // Makes at most one call per timer: a timer that sets itself into the past must not delay the file
 // descriptors.
 static void fire_due_timers(struct loop *loop)
@@ -287,9 +310,12 @@ static void fire_due_timers(struct loop *loop)
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     for (size_t left = loop->heap.n; left && loop->heap.n; left--) {
         struct loop_timer *earliest = loop->heap.items[0];
-        if (earliest->due > now)
+        if (earliest->wake > now)
             return;
-        fire_timer(earliest, now);
+        if (earliest->share)
+            fire_in_share(earliest, now);
+        else
+            fire_timer(earliest, now);
     }
 }
 

@@ -43,6 +43,8 @@ struct member *member_free(struct member *member)
         return NULL;
     remove_empty_file(member);
     session_free(member->session);
+    if (member->share)
+        member->share->n_members--;
     free(member->last_trigger);
     free(member->consumer_name);
     free(member->detach_key);
@@ -51,6 +53,32 @@ struct member *member_free(struct member *member)
 }
 
 DEFINE_CLEANUP(member_freep, struct member, member_free);
+
+// Returns the share of a payer, or NULL if memory ran out. A share outlives its sessions until its
+// time is free again: a new session does not bring new time.
+static struct payer_share *share_of(struct service *service, uint64_t payer)
+{
+    struct payer_share *found = NULL;
+    size_t n = 0;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    vec_foreach(&service->shares, item) {
+        struct payer_share *share = *item;
+        found = share->payer == payer ? share : found;
+        if (share == found || share->n_members > 0 || !loop_share_is_left(&share->time, now))
+            service->shares.items[n++] = share;
+        else
+            free(share);
+    }
+    service->shares.n = n;
+    if (found || payer_share_vec_reserve(&service->shares, n + 1) < 0)
+        return found;
+    found = calloc(1, sizeof(*found));
+    if (found) {
+        found->payer = payer;
+        payer_share_vec_push(&service->shares, found);
+    }
+    return found;
+}
 
 static void notify(struct member *member, enum service_event event, int result, const char *text,
                    const struct service_trigger_hit *trigger)
@@ -248,6 +276,9 @@ struct service *service_free(struct service *service)
     reap(service);
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
+    vec_foreach(&service->shares, share)
+        free(*share);
+    payer_share_vec_done(&service->shares);
     service_free_history(service);
     loop_remove_timer(service->reaper);
     free(service);
@@ -294,6 +325,12 @@ int member_new(struct service *service, const struct service_consumer *consumer,
     member->uid = consumer->uid;
     member->payer = consumer->payer;
     member->requester = consumer->requester;
+    if (member->requester.is_limited) {
+        member->share = share_of(service, member->payer);
+        if (!member->share)
+            return err_errno(err, -ENOMEM, "session");
+        member->share->n_members++;
+    }
     member->consumer_name = strdup(consumer->name ? consumer->name : "");
     if (!member->consumer_name)
         return err_errno(err, -ENOMEM, "session");
@@ -306,6 +343,7 @@ static struct session_env member_env(struct member *member)
     struct session_env env = member->service->env.session;
     env.ignore_triggers = false;
     env.requester = &member->requester;
+    env.share = member->share ? &member->share->time : NULL;
     env.title = member->consumer_name;
     env.told = session_told;
     env.ended = session_ended;
@@ -389,8 +427,12 @@ int service_flush(struct service *service, uint64_t session_id, struct err *err)
     struct member *member = find(service, session_id);
     if (!member)
         return no_session(err, session_id);
-    session_flush(member->session);
-    return 0;
+    int r = session_flush(member->session);
+    return r < 0 ? err_set(err, r,
+                           "not flushed: the recordings of user %u take more than a quarter of a "
+                           "processor (lengthen the periods of their data sources)",
+                           (unsigned)member->uid)
+                 : 0;
 }
 
 void service_dump_all(struct service *service)

@@ -10,6 +10,7 @@
 
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
+#define MAX_SOURCES_OF_MEMBER    32 // each takes time of the loop when the session starts and ends
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
 #define ATTEMPTS_A_MINUTE        30
 #define LINES_AT_ONCE            20
@@ -106,6 +107,10 @@ static int check_limits(const struct service *service, const Pb__TraceConfig *co
                         const struct service_consumer *consumer, struct err *err)
 {
     struct use use = count_use(service, consumer->payer, false);
+    if (consumer->requester.is_limited && config->n_data_sources > MAX_SOURCES_OF_MEMBER)
+        return err_set(err, -EMFILE,
+                       "data_sources: user %u asks for %zu, no more than %d are allowed",
+                       (unsigned)consumer->uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
     int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
     if (r == 0)
         r = check_buffer_limits(service, consumer->uid, &use, config_buffer_bytes(config),

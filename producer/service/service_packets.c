@@ -488,9 +488,9 @@ static void put_stats(const struct service_stats *stats, struct packet_list *lis
     wire_uint(&w, PB_TraceStats_tracing_sessions, 1);
     wire_uint(&w, PB_TraceStats_total_buffers, stats->n_buffers);
     wire_uint(&w, PB_TraceStats_invalid_packets, 0);
-    wire_uint(&w, PB_TraceStats_flushes_requested, stats->n_flushes);
+    wire_uint(&w, PB_TraceStats_flushes_requested, stats->n_flushes + stats->n_failed_flushes);
     wire_uint(&w, PB_TraceStats_flushes_succeeded, stats->n_flushes);
-    wire_uint(&w, PB_TraceStats_flushes_failed, 0);
+    wire_uint(&w, PB_TraceStats_flushes_failed, stats->n_failed_flushes);
     wire_uint(&w, PB_TraceStats_final_flush_outcome,
               stats->final_flush_done ? PB_FINAL_FLUSH_SUCCEEDED : PB_FINAL_FLUSH_UNSPECIFIED);
     wire_end(&w, mark);

@@ -87,7 +87,8 @@ struct service_stats {
     const uint64_t *writer_losses;             // borrowed; packets cut or refused, by buffer
     size_t n_buffers;
     uint64_t n_classes, n_sources;
-    uint64_t n_flushes; // all successful, because sources are in this process
+    uint64_t n_flushes;        // successful; the sources are in this process
+    uint64_t n_failed_flushes; // the requester had used up the time of its share
     bool final_flush_done;
 };
 

@@ -18,6 +18,15 @@
 
 #define QUOTED_MAX 68
 
+// The time of the loop for the sessions of one payer.
+struct payer_share {
+    struct loop_share time;
+    uint64_t payer;
+    size_t n_members;
+};
+
+VEC_DEFINE(payer_share_vec, struct payer_share *);
+
 struct member {
     struct service *service; // borrowed
     uint64_t id;
@@ -29,6 +38,7 @@ struct member {
     uid_t uid;
     uint64_t payer;
     struct requester requester;
+    struct payer_share *share; // borrowed; NULL: no limit
     bool is_clone;
     bool is_nameless;    // unique_session_name is free again
     bool is_leaving;     // destroyed, but data are still written to the file
@@ -47,9 +57,10 @@ VEC_DEFINE(member_vec, struct member *);
 struct service {
     struct service_env env;
     struct service_limits limits;
-    struct member_vec members;   // in the order of their ids
-    struct member_vec graveyard; // removed; freed when no call uses them
-    struct loop_timer *reaper;   // owned; NULL without a loop
+    struct member_vec members;     // in the order of their ids
+    struct member_vec graveyard;   // removed; freed when no call uses them
+    struct payer_share_vec shares; // owned
+    struct loop_timer *reaper;     // owned; NULL without a loop
     uint64_t last_id;
     bool ending;                  // makes no more sessions
     struct budget log_budget;     // log lines of users who are not trusted

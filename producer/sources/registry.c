@@ -5,6 +5,15 @@
 #include "common/str.h"
 #include "producer/sources/source.h"
 
+int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, loop_fn fire,
+                     void *userdata, struct loop_timer **ret)
+{
+    int r = loop_add_timer(env->loop, first, period, fire, userdata, ret);
+    if (r == 0)
+        loop_set_share(*ret, env->share);
+    return r;
+}
+
 bool source_class_is(const struct source_class *class, const char *name)
 {
     if (str_eq(class->name, name))

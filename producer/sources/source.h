@@ -48,6 +48,7 @@ struct source_env {
     const struct source_roots *roots;
     struct pid_feed *pids;
     const struct requester *requester; // the user of this recording; NULL: root
+    struct loop_share *share;          // of this user, for source_add_timer(); NULL: no limit
     struct foreign_helper *helper;     // runs the session's blocking work; NULL: none
     // The trace keeps the names of tasks that have ended: another buffer, or the kept beginning of
     // a ring, may have events of these tasks.
@@ -125,6 +126,10 @@ struct source_class {
 
 extern const struct source_class
     *const source_classes[]; // NULL-terminated, in the order in which sources start
+
+// As loop_add_timer(), in the share of the recording's user.
+int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, loop_fn fire,
+                     void *userdata, struct loop_timer **ret);
 
 // Returns whether `name` is the class's name or one of its aliases.
 bool source_class_is(const struct source_class *class, const char *name);

@@ -81,6 +81,10 @@ class Daemon:
     def rss_kb(self):
         return int(re.search(r"VmRSS:\s+(\d+)", states.proc_text(self.process.pid, "status"))[1])
 
+    def cpu_s(self):
+        stat = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        return sum(map(int, stat.rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
     def end(self, timeout_s=30):
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_s)

@@ -244,6 +244,80 @@ static void past_timers_do_not_starve_io(void **state)
     loop_free(loop);
 }
 
+struct busy {
+    struct loop *loop;
+    nsec_t time, last; // spent in all calls, in the last one
+    unsigned n_calls[3];
+    uint64_t n_due[3];
+};
+
+struct busy_timer {
+    struct busy *busy;
+    size_t number;
+    struct loop_timer *timer;
+};
+
+static void work_a_while(void *userdata)
+{
+    const struct busy_timer *own = userdata;
+    struct busy *busy = own->busy;
+    nsec_t begun = nsec_now(CLOCK_THREAD_CPUTIME_ID);
+    do
+        busy->last = nsec_now(CLOCK_THREAD_CPUTIME_ID) - begun;
+    while (busy->last < 2 * NSEC_PER_MSEC);
+    busy->time += busy->last;
+    busy->n_calls[own->number]++;
+    busy->n_due[own->number] += loop_get_call(busy->loop)->n_due;
+}
+
+// The timers of a share take a quarter of the time, take turns, and count the times that they have
+// missed. Other timers go on.
+static void a_share_limits_its_timers(void **state)
+{
+    (void)state;
+    struct loop *loop = make_loop();
+    struct busy busy = {.loop = loop};
+    struct calls calls = {.loop = loop};
+    struct busy_timer timers[3];
+    struct loop_timer *other;
+    const nsec_t begun = nsec_now(CLOCK_BOOTTIME), period = NSEC_PER_MSEC;
+    struct loop_share share = {.free_at = begun};
+    for (size_t i = 0; i < 3; i++) {
+        timers[i] = (struct busy_timer){.busy = &busy, .number = i};
+        assert_int_equal(
+            loop_add_timer(loop, begun, period, work_a_while, &timers[i], &timers[i].timer), 0);
+        loop_set_share(timers[i].timer, &share);
+    }
+    assert_int_equal(loop_add_timer(loop, begun, period, count_timer, &calls, &other), 0);
+    nsec_t now = begun;
+    for (; now < begun + 400 * NSEC_PER_MSEC; now = nsec_now(CLOCK_BOOTTIME))
+        assert_int_equal(loop_run_once(loop, NSEC_MAX), 0);
+    assert_true(busy.n_calls[0] > 0);
+    assert_true(LOOP_SHARE_PART * (busy.time - busy.last) <= now - begun);
+    for (size_t i = 0; i < 3; i++) {
+        assert_in_range(busy.n_calls[i] + 1 - busy.n_calls[0], 0, 2);
+        assert_true((nsec_t)busy.n_due[i] * period <= now - begun + period);
+        assert_true(busy.n_calls[i] < 2 || busy.n_due[i] > busy.n_calls[i]);
+        loop_remove_timer(timers[i].timer);
+    }
+    assert_true(calls.n > busy.n_calls[0]);
+    loop_remove_timer(other);
+    loop_free(loop);
+}
+
+static void a_share_keeps_unused_time_for_a_second(void **state)
+{
+    (void)state;
+    struct loop_share share = {0};
+    const nsec_t now = 100 * NSEC_PER_SEC;
+    assert_true(loop_share_is_left(NULL, now));
+    loop_share_spend(&share, NSEC_PER_SEC / 4, now);
+    assert_true(loop_share_is_left(&share, now)); // the time of the last second
+    loop_share_spend(&share, NSEC_PER_MSEC, now);
+    assert_false(loop_share_is_left(&share, now));
+    assert_true(loop_share_is_left(&share, now + 4 * NSEC_PER_MSEC));
+}
+
 static void quit(void *userdata)
 {
     struct calls *calls = userdata;
@@ -295,6 +369,8 @@ int main(void)
         cmocka_unit_test(timers_fire_in_order),
         cmocka_unit_test(callbacks_may_remove_what_is_due),
         cmocka_unit_test(past_timers_do_not_starve_io),
+        cmocka_unit_test(a_share_limits_its_timers),
+        cmocka_unit_test(a_share_keeps_unused_time_for_a_second),
         cmocka_unit_test(quit_ends_one_run),
         cmocka_unit_test(what_cannot_be_waited_for_is_refused),
     };

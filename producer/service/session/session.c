@@ -39,6 +39,7 @@ static struct service_stats get_stats(struct session *session)
         .n_classes = n_classes,
         .n_sources = session->sources.n,
         .n_flushes = session->flushes,
+        .n_failed_flushes = session->failed_flushes,
         .final_flush_done = session->final_flush_done,
     };
 }
@@ -112,6 +113,7 @@ static struct source_set_env sources_env(const struct session *session)
         .log = session->env.log,
         .roots = session->env.roots,
         .requester = session->env.requester,
+        .share = session->env.share,
         .classes = session->env.classes,
         .buffers = session->buffers.items,
         .required = session->env.required_source,
@@ -344,9 +346,11 @@ uint64_t session_buffer_bytes(const struct session *session)
     return session_buffers_sum(&session->buffers).size;
 }
 
-void session_flush(struct session *session)
+int session_flush(struct session *session)
 {
+    uint64_t n_failed = session->failed_flushes;
     session_event(session, EVENT_FLUSH_DUE);
+    return session->failed_flushes == n_failed ? 0 : -EBUSY;
 }
 
 void session_dump(struct session *session)

@@ -62,6 +62,7 @@ struct session_env {
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
     const struct requester *requester; // NULL: root
+    struct loop_share *share;          // of the requester; NULL: no limit
     const char *title;                 // prefix of log lines; NULL: the program has one session
 
     // Triggers cannot be fired: trigger_config has no effect, and the session is a plain session.
@@ -141,8 +142,9 @@ const Pb__TraceConfig *session_get_config(const struct session *session);
 bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config);
 uint64_t session_buffer_bytes(const struct session *session); // bytes of memory for packets
 
-// Brings the sources' pending data into the buffers. Only while the sources write.
-void session_flush(struct session *session);
+// Brings the sources' pending data into the buffers. Only while the sources write. Returns 0, or
+// -EBUSY if the requester has used up the time of its share.
+int session_flush(struct session *session);
 
 // Orders sources with rare dumps, for example heap profiles, to dump now.
 void session_dump(struct session *session);

@@ -58,7 +58,7 @@ uint64_t session_prepare_clone(struct session *session)
     for (size_t i = 0; i < session->buffers.n; i++)
         if (will_be_cleared(session, i))
             replace_buffer(session, i);
-    session_event(session, EVENT_FLUSH_DUE);
+    session_event(session, EVENT_FLUSH_AT_ONCE);
     return clone_bytes(session, true);
 }
 
@@ -136,6 +136,7 @@ int session_clone(struct session *session, const struct session_clone_options *o
     clone->started_at = session->started_at;
     clone->stopped_at = boot_now(session);
     clone->flushes = session->flushes;
+    clone->failed_flushes = session->failed_flushes;
     clone->final_flush_done = true;
     transfer_buffers(session, clone);
     clone_events(clone, options);

@@ -65,12 +65,20 @@ void session_arm_timer(struct session *session)
 
 // Actions.
 
-static void flush_sources(struct session *session)
+static void flush_at_once(struct session *session)
 {
     service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
     source_set_flush(&session->sources);
     session->flushes++;
     service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_flushed);
+}
+
+static void flush_sources(struct session *session)
+{
+    if (loop_share_is_left(session->env.share, nsec_now(CLOCK_BOOTTIME)))
+        flush_at_once(session);
+    else
+        session->failed_flushes++;
 }
 
 static void clear_state(struct session *session)
@@ -341,7 +349,7 @@ static void stop_sources(struct session *session)
 
 static void finish_recording(struct session *session)
 {
-    flush_sources(session);
+    flush_at_once(session);
     session->final_flush_done = true;
     stop_sources(session);
     session->room_delay = 0; // the next attempt follows at once, and is logged again
@@ -414,6 +422,7 @@ static const struct transition {
     // Periodic events.
     {EVENT_SOURCE_OVER, SESSION_RECORDING, ANY_MODE, THE_SAME, session_stop_due_sources},
     {EVENT_FLUSH_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_sources},
+    {EVENT_FLUSH_AT_ONCE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_at_once},
     {EVENT_CLEAR_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, clear_state},
     {EVENT_SNAPSHOT_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, take_snapshot},
     {EVENT_WRITE_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, begin_write_out},

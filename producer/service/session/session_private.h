@@ -30,6 +30,7 @@ enum session_event {
     EVENT_DURATION_OVER,
     EVENT_SOURCE_OVER,
     EVENT_FLUSH_DUE,
+    EVENT_FLUSH_AT_ONCE,
     EVENT_CLEAR_DUE,
     EVENT_SNAPSHOT_DUE,
     EVENT_WRITE_DUE,
@@ -107,7 +108,7 @@ struct session {
     bool is_clone; // buffer_stats then belong to the original, at the time of the clone
 
     nsec_t started_at, stopped_at; // boot time
-    uint64_t flushes;
+    uint64_t flushes, failed_flushes;
     bool final_flush_done;
     bool file_full;
     int result;

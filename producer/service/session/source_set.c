@@ -82,6 +82,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .pids = &set->pids,
         .helper = set->helper,
         .requester = env->requester,
+        .share = env->share,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = wants_names_of_ended(config),
     };
@@ -162,7 +163,7 @@ static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *dat
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
-    *set = (struct source_set){.log = env->log, .required = env->required};
+    *set = (struct source_set){.log = env->log, .required = env->required, .share = env->share};
     if (env->title)
         snprintf(set->title, sizeof(set->title), "%s: ", env->title);
     set->slots = memory_calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
@@ -282,10 +283,14 @@ static void flush_slot(struct source_slot *slot)
         slot->class->flush(slot->source);
 }
 
+// Others wait for the flush, also where the flush waits.
 void source_set_flush(struct source_set *set)
 {
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         flush_slot(&set->slots[i]);
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    loop_share_spend(set->share, now - before, now);
 }
 
 void source_set_dump(struct source_set *set)

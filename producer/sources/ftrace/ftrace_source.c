@@ -508,13 +508,13 @@ static int start_timers(struct ftrace_source *ftrace, struct err *err)
     ftrace->env.pids->has_exits |= ftrace->gives_exits;
     if (ftrace->events.exits.id && ftrace->env.pids->exit_delay < period)
         ftrace->env.pids->exit_delay = period;
-    struct loop *loop = ftrace->env.loop;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     ftrace->read_period = period;
     ftrace->env.pids->read_grid = now;
-    int r = loop_add_timer(loop, now + period, period, read_on_time, ftrace, &ftrace->period);
+    int r =
+        source_add_timer(&ftrace->env, now + period, period, read_on_time, ftrace, &ftrace->period);
     if (r == 0)
-        r = loop_add_timer(loop, NSEC_MAX, 0, read_round, ftrace, &ftrace->more);
+        r = source_add_timer(&ftrace->env, NSEC_MAX, 0, read_round, ftrace, &ftrace->more);
     return r < 0 ? err_errno(err, r, "timers") : 0;
 }
 

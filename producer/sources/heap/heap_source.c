@@ -71,20 +71,20 @@ static int heap_open(const struct source_env *env, const Pb__DataSourceConfig *c
 static int start_timers(struct heap_source *heap, nsec_t now)
 {
     const struct heap_settings *settings = &heap->settings;
-    int r = loop_add_timer(heap->env.loop, now + HEAP_LOOK_FAST, 0, heap_dumps_look, heap,
-                           &heap->look_timer);
+    int r = source_add_timer(&heap->env, now + HEAP_LOOK_FAST, 0, heap_dumps_look, heap,
+                             &heap->look_timer);
     heap->dump_due = NSEC_MAX;
     if (r == 0 && settings->dump_interval) {
         heap->dump_due =
             now + (settings->dump_phase ? settings->dump_phase : settings->dump_interval);
-        r = loop_add_timer(heap->env.loop, heap->dump_due, settings->dump_interval, heap_dumps_due,
-                           heap, &heap->dump_timer);
+        r = source_add_timer(&heap->env, heap->dump_due, settings->dump_interval, heap_dumps_due,
+                             heap, &heap->dump_timer);
     }
     // A program that is started for the profile asks without a search.
     heap->passing_over = !settings->running;
     if (r == 0 && (settings->running || !heap_host_is_private(heap->host)))
-        r = loop_add_timer(heap->env.loop, now, TARGETS_EVERY, heap_running_look, heap,
-                           &heap->target_timer);
+        r = source_add_timer(&heap->env, now, TARGETS_EVERY, heap_running_look, heap,
+                             &heap->target_timer);
     return r;
 }
 

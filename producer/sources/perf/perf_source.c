@@ -615,8 +615,8 @@ static int perf_start(struct source *source, struct err *err)
         r = perf_events_connect(&perf->opened);
     if (r < 0)
         return err_errno(err, r, "the ring of %u pages", perf->settings.ring_pages);
-    r = loop_add_timer(perf->env.loop, nsec_now(CLOCK_BOOTTIME) + period, period,
-                       polls ? counters_read : rings_read, perf, &perf->timer);
+    r = source_add_timer(&perf->env, nsec_now(CLOCK_BOOTTIME) + period, period,
+                         polls ? counters_read : rings_read, perf, &perf->timer);
     if (r < 0)
         return err_errno(err, r, "event loop");
     perf_events_enable(&perf->opened, true);

@@ -421,8 +421,8 @@ static int perf_map_start(struct source *source, struct err *err)
         maps->env.pids->profiled_userdata = maps;
     }
     maps_look(maps);
-    int r = loop_add_timer(maps->env.loop, nsec_now(CLOCK_BOOTTIME) + maps->period, maps->period,
-                           maps_look, maps, &maps->timer);
+    int r = source_add_timer(&maps->env, nsec_now(CLOCK_BOOTTIME) + maps->period, maps->period,
+                             maps_look, maps, &maps->timer);
     return r < 0 ? err_errno(err, r, "event loop") : 0;
 }
 

@@ -220,7 +220,7 @@ static int listen_to_pids(struct process_stats *ps, struct err *err)
         ps->on_demand = false;
         return 0;
     }
-    int r = loop_add_timer(ps->env.loop, NSEC_MAX, 0, drain, ps, &ps->drainer);
+    int r = source_add_timer(&ps->env, NSEC_MAX, 0, drain, ps, &ps->drainer);
     if (r < 0)
         return err_errno(err, r, "timer");
     pids->userdata = ps;
@@ -240,8 +240,8 @@ static int process_stats_start(struct source *source, struct err *err)
     if (wants_scan(ps))
         scan_all(ps);
     if (ps->config->proc_stats_poll_ms) {
-        r = loop_add_timer(ps->env.loop, nsec_now(CLOCK_BOOTTIME),
-                           ps->config->proc_stats_poll_ms * NSEC_PER_MSEC, poll, ps, &ps->poller);
+        r = source_add_timer(&ps->env, nsec_now(CLOCK_BOOTTIME),
+                             ps->config->proc_stats_poll_ms * NSEC_PER_MSEC, poll, ps, &ps->poller);
         if (r < 0)
             return err_errno(err, r, "timer");
     }

@@ -488,13 +488,13 @@ static int page_residency_start(struct source *source, struct err *err)
 {
     struct sampler *sampler = (struct sampler *)source;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    int r = loop_add_timer(sampler->env.loop, now, sampler->period, on_tick, sampler,
-                           &sampler->tick_timer);
+    int r = source_add_timer(&sampler->env, now, sampler->period, on_tick, sampler,
+                             &sampler->tick_timer);
     if (r == 0)
-        r = loop_add_timer(sampler->env.loop, now + sampler->rescan_period, sampler->rescan_period,
-                           on_rescan, sampler, &sampler->rescan_timer);
+        r = source_add_timer(&sampler->env, now + sampler->rescan_period, sampler->rescan_period,
+                             on_rescan, sampler, &sampler->rescan_timer);
     if (r == 0)
-        r = loop_add_timer(sampler->env.loop, NSEC_MAX, 0, on_work, sampler, &sampler->work_timer);
+        r = source_add_timer(&sampler->env, NSEC_MAX, 0, on_work, sampler, &sampler->work_timer);
     if (r < 0)
         return err_errno(err, r, "timers");
     sampler->started = true;

@@ -462,7 +462,7 @@ static int sys_stats_start(struct source *source, struct err *err)
     nsec_t now = nsec_now(CLOCK_BOOTTIME), next;
     for (unsigned i = 0; i < N_POLLS; i++)
         stats->polls[i].due = now;
-    int r = loop_add_timer(stats->env.loop, NSEC_MAX, 0, tick, stats, &stats->timer);
+    int r = source_add_timer(&stats->env, NSEC_MAX, 0, tick, stats, &stats->timer);
     if (r < 0)
         return err_errno(err, r, "timer");
     uint32_t due = take_due(stats, now, &next);

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The processor time that the recordings of one user may take in the loop. A user can have many
+// data sources, each with a short period. Without a share, they would keep the loop from the
+// sources and requests of others.
+#pragma once
+
+#include <stdbool.h>
+
+#include "common/nsec.h"
+
+// A share is a part of one processor. Unused time counts for later, but not for more than a period.
+#define LOOP_SHARE_PART   4
+#define LOOP_SHARE_PERIOD NSEC_PER_SEC
+
+// All zero: nothing was spent.
+struct loop_share {
+    nsec_t free_at; // there is time again (CLOCK_BOOTTIME)
+};
+
+// Returns whether there is time left at the time `now`. A NULL share has no limit.
+static inline bool loop_share_is_left(const struct loop_share *share, nsec_t now)
+{
+    return !share || share->free_at <= now;
+}
+
+// Counts time that was spent until `now`, also more than was left. `share` may be NULL.
+static inline void loop_share_spend(struct loop_share *share, nsec_t time, nsec_t now)
+{
+    if (!share)
+        return;
+    nsec_t unused = now - LOOP_SHARE_PERIOD;
+    nsec_t from = share->free_at > unused ? share->free_at : unused;
+    share->free_at = from + LOOP_SHARE_PART * time;
+}
