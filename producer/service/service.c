@@ -54,32 +54,6 @@ struct member *member_free(struct member *member)
 
 DEFINE_CLEANUP(member_freep, struct member, member_free);
 
-// Returns the share of a payer, or NULL if memory ran out. A share outlives its sessions until its
-// time is free again: a new session does not bring new time.
-static struct payer_share *share_of(struct service *service, uint64_t payer)
-{
-    struct payer_share *found = NULL;
-    size_t n = 0;
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    vec_foreach(&service->shares, item) {
-        struct payer_share *share = *item;
-        found = share->payer == payer ? share : found;
-        if (share == found || share->n_members > 0 || !loop_share_is_left(&share->time, now))
-            service->shares.items[n++] = share;
-        else
-            free(share);
-    }
-    service->shares.n = n;
-    if (found || payer_share_vec_reserve(&service->shares, n + 1) < 0)
-        return found;
-    found = calloc(1, sizeof(*found));
-    if (found) {
-        found->payer = payer;
-        payer_share_vec_push(&service->shares, found);
-    }
-    return found;
-}
-
 static void notify(struct member *member, enum service_event event, int result, const char *text,
                    const struct service_trigger_hit *trigger)
 {
@@ -276,9 +250,7 @@ struct service *service_free(struct service *service)
     reap(service);
     member_vec_done(&service->members);
     member_vec_done(&service->graveyard);
-    vec_foreach(&service->shares, share)
-        free(*share);
-    payer_share_vec_done(&service->shares);
+    service_free_shares(service);
     service_free_history(service);
     loop_remove_timer(service->reaper);
     free(service);
@@ -326,7 +298,7 @@ int member_new(struct service *service, const struct service_consumer *consumer,
     member->payer = consumer->payer;
     member->requester = consumer->requester;
     if (member->requester.is_limited) {
-        member->share = share_of(service, member->payer);
+        member->share = service_share_of(service, member->payer);
         if (!member->share)
             return err_errno(err, -ENOMEM, "session");
         member->share->n_members++;

@@ -11,6 +11,7 @@
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
 #define MAX_SOURCES_OF_MEMBER    32 // each takes time of the loop when the session starts and ends
+#define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // until the share has time again
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
 #define ATTEMPTS_A_MINUTE        30
 #define LINES_AT_ONCE            20
@@ -103,6 +104,20 @@ static uint64_t override_bytes(const Pb__TraceConfig *config)
                : 0;
 }
 
+// The start and the end of a session take their time at once, whether there is time or not.
+static int check_time(const struct service *service, const struct service_consumer *consumer,
+                      struct err *err)
+{
+    nsec_t wait = service_share_wait(service, consumer->payer);
+    return wait <= MAX_WAIT_OF_MEMBER
+               ? 0
+               : err_set(err, -EBUSY,
+                         "the recordings of user %u have taken more than a quarter of a processor: "
+                         "no further session for %lld s",
+                         (unsigned)consumer->uid,
+                         (long long)((wait - MAX_WAIT_OF_MEMBER) / NSEC_PER_SEC + 1));
+}
+
 static int check_limits(const struct service *service, const Pb__TraceConfig *config,
                         const struct service_consumer *consumer, struct err *err)
 {
@@ -112,6 +127,8 @@ static int check_limits(const struct service *service, const Pb__TraceConfig *co
                        "data_sources: user %u asks for %zu, no more than %d are allowed",
                        (unsigned)consumer->uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
     int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
+    if (r == 0)
+        r = check_time(service, consumer, err);
     if (r == 0)
         r = check_buffer_limits(service, consumer->uid, &use, config_buffer_bytes(config),
                                 override_bytes(config), err);

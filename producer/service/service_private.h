@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shared by the files of the service: service.c (life and end of sessions), service_limits.c
-// (limits per user and in all), service_triggers.c, service_clone.c, service_change.c and
-// service_state.c (the state for clients). Besides these files, only tests include this header.
+// (limits per user and in all), service_shares.c (time of the loop), service_triggers.c,
+// service_clone.c, service_change.c and service_state.c (the state for clients). Besides these
+// files, only tests include this header.
 #pragma once
 
 #include <inttypes.h>
@@ -152,6 +153,14 @@ int service_check_request(const struct service *service, const Pb__TraceConfig *
 // Checks the limits for the snapshot `clone` of `config` with `bytes` of buffers.
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
                         const struct member *clone, uint64_t bytes, struct err *err);
+
+// service_shares.c
+
+// Returns the share of the payer, which may be new, or NULL if memory ran out.
+struct payer_share *service_share_of(struct service *service, uint64_t payer);
+// Returns the time until the payer's share has time again.
+nsec_t service_share_wait(const struct service *service, uint64_t payer);
+void service_free_shares(struct service *service);
 
 // service_triggers.c
 

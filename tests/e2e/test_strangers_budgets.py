@@ -323,6 +323,22 @@ class Configs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(time.monotonic() - begin, 15)
 
+    def test_sessions_one_after_the_other(self):
+        """The start of a session takes time, even if the session ends at once."""
+        config = '''data_sources { config { name: "linux.process_stats" process_stats_config {
+            scan_all_processes_on_start: true scan_smaps_rollup: true resolve_process_fds: true
+            record_thread_names: true proc_stats_poll_ms: 100 } } } ''' * 32
+        begin, before = time.monotonic(), self.daemon.cpu_s()
+        refused = 0
+        while refused == 0 and time.monotonic() - begin < 20:
+            done = self.record(config, duration_ms=1)
+            refused += "no further session for" in done.stderr
+        spent, elapsed = self.daemon.cpu_s() - before, time.monotonic() - begin
+        self.assertTrue(refused or spent < 0.5 * elapsed, f"{spent:.1f} s in {elapsed:.1f} s")
+        root = lib.run(lib.MMTRACE, "record", "-c", self.dir / "config", "-o", self.dir / "own",
+                       env=self.daemon.env)
+        self.assertEqual(root.returncode, 0, root.stderr)
+
     def test_very_many_readings(self):
         """The data sources could keep the loop busy all the time."""
         begin, before = time.monotonic(), self.daemon.cpu_s()

@@ -260,7 +260,15 @@ void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
     }
 }
 
-int source_set_start(struct source_set *set, nsec_t now, struct err *err)
+// Counts the time since `before` in the requester's share. Others wait meanwhile, also where the
+// sources wait.
+static void spend_since(const struct source_set *set, nsec_t before)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    loop_share_spend(set->share, now - before, now);
+}
+
+static int start_all(struct source_set *set, nsec_t now, struct err *err)
 {
     for (size_t i = 0; i < set->n; i++) {
         struct source_slot *slot = &set->slots[i];
@@ -277,20 +285,26 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
     return 0;
 }
 
+int source_set_start(struct source_set *set, nsec_t now, struct err *err)
+{
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    int r = start_all(set, now, err);
+    spend_since(set, before);
+    return r;
+}
+
 static void flush_slot(struct source_slot *slot)
 {
     if (slot->running && slot->class->flush)
         slot->class->flush(slot->source);
 }
 
-// Others wait for the flush, also where the flush waits.
 void source_set_flush(struct source_set *set)
 {
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         flush_slot(&set->slots[i]);
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    loop_share_spend(set->share, now - before, now);
+    spend_since(set, before);
 }
 
 void source_set_dump(struct source_set *set)
@@ -335,8 +349,10 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 
 void source_set_stop(struct source_set *set)
 {
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         stop_slot(set, &set->slots[i]);
+    spend_since(set, before);
 }
 
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now)
