@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the pictures of the documents: the report of a storm that is recorded for them, and the live
-view of the same storm.
+"""Make the pictures of the documents: the report of a storm that is recorded for them, the charts
+that answer the questions of the cookbook, and the live view of the same storm.
 
-usage: sudo python3 -B scripts/pictures.py [--build DIR] [--trace TRACE] [--output DIR]
+usage: sudo python3 -B scripts/pictures.py [--build DIR] [--traces FOLDER] [--output DIR]
 
-Needs root, Chromium, tmux and aha. Without --trace the storm of tests/e2e/recorded_storm.py is
-recorded first. The default of --output is docs/pictures. test_report makes the pictures, too, in a
-folder of its own. Other processes of the machine are left out of the lists of processes.
+Needs root, Chromium, tmux and aha. FOLDER has the traces of the cookbook. Without --traces they are
+recorded first (tests/e2e/recorded_storm.py). The default of --output is docs/pictures. test_report
+makes the pictures, too, in a folder of its own. Other processes of the machine are left out of the
+lists of processes.
 """
 import argparse
 import json
@@ -21,12 +22,29 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WIDTH, HEIGHT_MAX = 1120, 1100
 MARGIN = 18  # above the element at the top of the picture, and below the last one
-# name: (the element at the top of the picture, the last element, dark)
+MARGIN_OF_ONE = 1  # of a picture of one chart, which has a border of its own
+DATA_MAP = ".map"  # of the largest file
+LOSSES = "#others .group:nth-of-type(2) .panel"
+# name: (the page, the element at the top of the picture, the last element, dark)
 PICTURES = {
-    "report.png": ("body", "#chart-pressure", False),
-    "report-tasks.png": ("#charts .group:nth-of-type(2)", "#chart-processes", False),
-    "report-files.png": ("#charts .group:nth-of-type(3)", ".map:nth-of-type(4)", True),
-    "report-heap.png": ("#others .group", "#flame-0", False),
+    "report.png": ("storm", "body", "#chart-pressure", False),
+    "report-tasks.png": ("storm", "#charts .group:nth-of-type(2)", "#chart-processes", False),
+    "report-files.png": ("storm", "#charts .group:nth-of-type(3)", ".map:nth-of-type(4)", True),
+    "report-heap.png": ("storm", "#others .group", "#flame-0", False),
+    "cookbook-01.png": ("storm", "#verdict-title", "#verdict", False),
+    "cookbook-03.png": ("storm", "#chart-pressure", "#chart-pressure", False),
+    "cookbook-04.png": ("storm", "#chart-lanes", "#chart-lanes", False),
+    "cookbook-05.png": ("storm", "#chart-residency", "#chart-residency", False),
+    "cookbook-06.png": ("storm", "#chart-kills", "#chart-processes", False),
+    "cookbook-07.png": ("storm", DATA_MAP, DATA_MAP, False),
+    "cookbook-08.png": ("suggested", DATA_MAP, DATA_MAP, False),
+    "cookbook-09.png": ("suggested", "#chart-pin_coverage", "#chart-pin_coverage", False),
+    "cookbook-10.png": ("pinned", "#chart-pin_coverage", "#chart-pin_coverage", False),
+    "cookbook-11.png": ("storm", "#chart-processes", "#chart-processes", False),
+    "cookbook-14.png": ("storm", "#chart-returns", "#chart-returns", False),
+    "cookbook-15.png": ("storm", LOSSES, LOSSES, False),
+    "cookbook-16.png": ("boots", "#figures", "#figures", False),
+    "cookbook-17.png": ("difference", "#figures", "#figures", False),
 }
 
 LIVE = "top.png"
@@ -82,10 +100,29 @@ def live_view(mmtrace, folder):
     return html.replace("<html", '<html data-ready="yes"', 1).replace("</head>", f"{STYLE}</head>")
 
 
+def make_pages(mmsql, traces, folder):
+    """The reports of the recordings, by name."""
+    import recorded_storm  # noqa: PLC0415
+    storm, pinned = traces / "storm.pftrace", traces / "pinned.pftrace"
+    pinlist = f"{recorded_storm.suggest(storm, folder)}=photos.db"
+    boots = [traces / f"boot-{n}.pftrace" for n in (1, 2)]
+    inputs = {"storm": [storm], "difference": [storm, pinned], "boots": boots}
+    for name, trace in (("suggested", storm), ("pinned", pinned)):
+        inputs[name] = [folder / f"{name}.db"]
+        subprocess.run([mmsql, "convert", "-q", trace, "--pinlist", pinlist, "-o",
+                        *inputs[name]], check=True)
+    pages = {}
+    for name, files in inputs.items():
+        pages[name] = folder / f"{name}.html"
+        subprocess.run([mmsql, "report", *files, "-o", pages[name]], check=True)
+        pages[name].write_text(without_others(pages[name].read_text(), recorded_storm.NAMES))
+    return pages
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default=ROOT / "build-release", type=pathlib.Path)
-    parser.add_argument("--trace", type=pathlib.Path)
+    parser.add_argument("--traces", type=pathlib.Path)
     parser.add_argument("--output", default=ROOT / "docs" / "pictures", type=pathlib.Path)
     options = parser.parse_args()
     os.environ["MMTRACE_BUILD"] = str(options.build.resolve())
@@ -93,26 +130,28 @@ def main():
     import browser  # noqa: PLC0415
     import recorded_storm  # noqa: PLC0415
     with tempfile.TemporaryDirectory(prefix="pictures-") as folder:
-        trace = options.trace or recorded_storm.record(pathlib.Path(folder) / "storm.pftrace")
-        page = pathlib.Path(folder) / "report.html"
-        subprocess.run([options.build.resolve() / "converter" / "mmsql", "report", trace,
-                        "-o", page], check=True)
-        page.write_text(without_others(page.read_text(), recorded_storm.NAMES))
+        traces = options.traces
+        if not traces:
+            traces = pathlib.Path(folder)
+            recorded_storm.record_more(recorded_storm.record(traces / "storm.pftrace"))
+        pages = make_pages(options.build.resolve() / "converter" / "mmsql", traces,
+                           pathlib.Path(folder))
         options.output.mkdir(parents=True, exist_ok=True)
         live = pathlib.Path(folder) / "top.html"
         live.write_text(live_view(options.build.resolve() / "producer" / "mmtrace",
                                   pathlib.Path(folder)))
         with browser.Browser() as window:
-            for name, (begin, end, dark) in PICTURES.items():
+            for name, (page, begin, end, dark) in PICTURES.items():
                 window.look(WIDTH, HEIGHT_MAX, dark)
-                window.open(page)
+                window.open(pages[page])
+                margin = MARGIN_OF_ONE if begin == end else MARGIN
                 height = window.run(
                     f"document.querySelector('{end}').getBoundingClientRect().bottom - Math.max("
-                    f"document.querySelector('{begin}').getBoundingClientRect().top, {MARGIN})")
-                height = min(int(height) + 2 * MARGIN, HEIGHT_MAX)
+                    f"document.querySelector('{begin}').getBoundingClientRect().top, {margin})")
+                height = min(int(height) + 2 * margin, HEIGHT_MAX)
                 window.look(WIDTH, height, dark)
                 window.run("document.getElementById('time').style.position = 'static';"
-                           f"document.documentElement.style.scrollPadding = '{MARGIN}px'")
+                           f"document.documentElement.style.scrollPadding = '{margin}px'")
                 window.run(f"document.querySelector('{begin}').scrollIntoView()")
                 window.settle()
                 window.picture(options.output / name)

@@ -128,6 +128,7 @@ class Built(unittest.TestCase):
         cls.work(lib.BUILD, "meson", "dist", "--no-tests", "--allow-dirty", "--formats", "gztar")
         archive = lib.BUILD / "meson-dist" / f"mmtrace-{version()}.tar.gz"
         cls.addClassCleanup(shutil.rmtree, archive.parent)
+        cls.archive = archive
         cls.work(cls.dir, "tar", "-xf", archive)
         cls.source = cls.dir / f"mmtrace-{version()}"
         lacks = lib.run("dpkg-checkbuilddeps", cwd=cls.source)
@@ -166,9 +167,14 @@ class Built(unittest.TestCase):
 
     def test_lintian_has_nothing_to_say(self):
         changes, = self.dir.glob("*.changes")
-        done = lib.run("lintian", "--allow-root", "--tag-display-limit", "0", changes,
-                       timeout_s=600)
-        self.assertEqual((done.stdout, done.returncode), ("", 0), done.stderr)
+        source = self.dir / "source"
+        source.mkdir()
+        self.work(source, "tar", "-xf", self.archive)
+        self.work(source, "dpkg-source", "-b", self.source.name)
+        for file in (changes, *source.glob("*.dsc")):
+            done = lib.run("lintian", "--allow-root", "--tag-display-limit", "0", file,
+                           timeout_s=600)
+            self.assertEqual((done.stdout, done.returncode), ("", 0), done.stderr)
 
     def test_each_package_has_the_files_of_its_rows(self):
         installed = files_below(self.installed)
