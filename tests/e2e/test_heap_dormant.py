@@ -341,6 +341,18 @@ class Dormant(Heap):
         process.stdin.close()
         self.assertEqual(process.wait(60), 0)
 
+    def test_one_that_hardly_gets_a_processor(self):
+        """On a busy machine, the process answers late."""
+        process = self.begin("python3", "-c", WORK)
+        cpu = min(os.sched_getaffinity(0))
+        hog = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        self.addCleanup(hog.wait)
+        self.addCleanup(hog.kill)
+        for each in (process, hog):
+            os.sched_setaffinity(each.pid, {cpu})
+        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+        self.assertIn("woken", self.attach_for(process.pid, "5000").stderr)
+
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK)
         self.check_two_recorders(process, "woken")

@@ -4,7 +4,7 @@
 // time, because a process that is just taking its hooks out cannot follow the first.
 //
 // A busy helper sends late: the time of a process begins when the signal is sent, not when the
-// helper is asked.
+// helper is asked. On a busy machine, a process gets the processor late, and has more time.
 #include "producer/sources/heap/heap_wake.h"
 
 #include <errno.h>
@@ -12,16 +12,20 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "producer/foreign/payer.h"
+#include "producer/ground/proc_text.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
 
-#define TIME_MAX (80 * NSEC_PER_MSEC) // from each signal on
+#define TIME_MAX      (80 * NSEC_PER_MSEC) // from each signal on
+#define TIME_BUSY_MAX (2 * NSEC_PER_SEC)   // the same, if the process waits for a processor
+#define RUN_ENOUGH    (20 * NSEC_PER_MSEC) // processor time in which a process answers
 
 struct heap_wake {
     int32_t pid;
@@ -35,6 +39,8 @@ struct heap_wake {
     struct loop_io *io, *end_io;
     struct loop_timer *timer;
     bool sent_again;
+    nsec_t sent_at, ran_before; // the last signal, and the processor time of the process then
+    const char *proc;           // borrowed
     heap_wake_fn done;
     void *userdata;
 };
@@ -68,17 +74,35 @@ static void tell_failure(struct heap_wake *wake, int result)
     wake->done(wake->userdata, wake, wake->pid, result, -1);
 }
 
+// Returns the processor time of the process; 0 if the process has ended.
+static nsec_t time_run(int32_t pid)
+{
+    clockid_t clock;
+    return clock_getcpuclockid(pid, &clock) == 0 ? nsec_now(clock) : 0;
+}
+
+// Returns whether the process has hardly had a processor since the signal, and wants one.
+static bool waits_for_processor(const struct heap_wake *wake)
+{
+    char text[512];
+    ssize_t n = text_file_read_once(text, sizeof(text), wake->proc, "/%d/stat", (int)wake->pid);
+    const char *end = n > 0 ? memrchr(text, ')', (size_t)n) : NULL;
+    bool is_running = end && text + n - end > 2 && (end[2] == 'R' || end[2] == 'D');
+    return is_running && time_run(wake->pid) - wake->ran_before < RUN_ENOUGH;
+}
+
 static void signal_sent(void *userdata, int result, const void *answer, size_t size, int fd)
 {
     struct heap_wake *wake = userdata;
     (void)answer, (void)size;
     close_fd(fd);
     wake->call = NULL;
+    wake->sent_at = nsec_now(CLOCK_BOOTTIME);
     // A failure of the second signal does not matter: the first one was sent.
     if (result < 0 && !wake->sent_again)
         tell_failure(wake, result);
     else
-        loop_set_timer(wake->timer, nsec_now(CLOCK_BOOTTIME) + TIME_MAX, 0);
+        loop_set_timer(wake->timer, wake->sent_at + TIME_MAX, 0);
 }
 
 static int ask_for_signal(struct heap_wake *wake)
@@ -86,6 +110,7 @@ static int ask_for_signal(struct heap_wake *wake)
     const struct wake_signal asked = {wake->pid, wake->signal, wake->summons.place.number};
     foreign_call_cancel(wake->call);
     wake->call = NULL;
+    wake->ran_before = time_run(wake->pid);
     return ask(wake, FOREIGN_WAKE_SEND, &asked, sizeof(asked), signal_sent, NULL);
 }
 
@@ -125,8 +150,13 @@ static void process_comes(void *userdata, int fd)
 static void time_passed(void *userdata)
 {
     struct heap_wake *wake = userdata;
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
     if (wake->fd >= 0)
         return;
+    if (now - wake->sent_at < TIME_BUSY_MAX && waits_for_processor(wake)) {
+        loop_set_timer(wake->timer, now + TIME_MAX, 0);
+        return;
+    }
     if (!wake->sent_again) {
         wake->sent_again = true;
         if (ask_for_signal(wake) == 0)
@@ -184,6 +214,7 @@ int heap_wake_begin(const struct heap_wake_env *env, int32_t pid, heap_wake_fn d
         return -ENOMEM;
     *wake = (struct heap_wake){
         .pid = pid,
+        .proc = env->proc,
         .loop = env->loop,
         .summons = {.helper = env->helper,
                     .payer = foreign_payer(env->proc, pid, geteuid()),
