@@ -3,12 +3,9 @@
 // The search for files, in real temporary trees, and in a /proc made of plain files and links.
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -22,74 +19,7 @@
 #include "producer/ground/maps.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/file_set.h"
-#include "tests/unit/temp_folder.h"
-
-static char root[PATH_MAX];
-
-static void make_file(const char *name, size_t size)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)size), 0);
-    close(fd);
-}
-
-static void write_text(const char *name, const char *text, size_t size)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, text, size), size);
-    close(fd);
-}
-
-static void make_dir(const char *name)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%.2000s/%.2000s", root, name);
-    assert_int_equal(mkdir(path, 0755), 0);
-}
-
-static char *path_of(const char *name)
-{
-    char *path = NULL;
-    assert_true(asprintf(&path, "%s/%s", root, name) > 0);
-    return path;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    assert_non_null(getcwd(root, sizeof(root) - 40));
-    strcat(root, "/residency_files.XXXXXX");
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    return temp_folder_remove(root);
-}
-
-static struct file_set *scan(const struct file_set_options *options)
-{
-    struct file_set *set;
-    assert_int_equal(file_set_new(options, &set, NULL), 0);
-    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
-    return set;
-}
-
-static bool has(const struct file_set *set, const char *name)
-{
-    CLEANUP(freep) char *path = path_of(name);
-    vec_foreach(file_set_files(set), file)
-        if (str_eq((*file)->path, path) && !(*file)->gone)
-            return true;
-    return false;
-}
+#include "tests/unit/residency_tree.h"
 
 static void trees_globs_and_names_give_each_file_once(void **state)
 {
@@ -247,23 +177,6 @@ static void processes_lead_to_mapped_files(void **state)
     assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
     assert_true(file_set_files(set)->items[0]->gone);
     file_set_free(set);
-}
-
-// Runs `check` in a process of its own, whose limits and mounts it changes. `check` returns the
-// number of the comparison that failed, or 0; or -1 without the right to check, as this function
-// does.
-static int check_in_a_child(int (*check)(char *path, char *other), char *path, char *other)
-{
-    int status;
-    process_files_end(); // the child starts a thread of its own
-    pid_t child = fork();
-    if (child == 0)
-        _exit(check(path, other));
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0xff)
-        return -1;
-    assert_int_equal(status, 0);
-    return 0;
 }
 
 static int look_without_descriptors(char *proc, char *link)
@@ -468,50 +381,6 @@ static void the_leases_of_closed_files_stay(void **state)
         skip_because("the file system of temporary files has no leases");
 }
 
-static bool map_there(const char *name)
-{
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && mmap(NULL, 1, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
-}
-
-static int scan_layers(char *path, char *unused)
-{
-    (void)unused;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        chdir(path) < 0 || mount("a", "1", "tmpfs", 0, "") < 0 ||
-        mount("b", "2", "tmpfs", 0, "") < 0)
-        return -1;
-    make_file("layers/1/a", 5000);
-    make_file("layers/2/b", 5000);
-    if (mount("o", "both", "overlay", 0, "lowerdir=1:2,xino=off") < 0)
-        return -1;
-    if (!map_there("both/a") || !map_there("both/b"))
-        return 1;
-    const int32_t pids[] = {getpid()};
-    struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 99, .proc = "/proc"};
-    for (int i = 0; i < 3; i++) {
-        struct file_set *set = scan(&options);
-        if (!has(set, "layers/both/a") || !has(set, "layers/both/b"))
-            return 2;
-        file_set_free(set);
-    }
-    return 0;
-}
-
-// The first files of two file systems have the same inode number.
-static void files_of_several_layers_are_told_apart(void **state)
-{
-    (void)state;
-    make_dir("layers");
-    make_dir("layers/1");
-    make_dir("layers/2");
-    make_dir("layers/both");
-    CLEANUP(freep) char *path = path_of("layers");
-    if (check_in_a_child(scan_layers, path, NULL) < 0)
-        skip_because(
-            "overlayfs cannot be mounted here: it takes root, and a kernel with overlayfs");
-}
-
 static size_t n_open(const struct file_set *set)
 {
     size_t n = 0;
@@ -582,121 +451,6 @@ static void sets_share_the_descriptors(void **state)
     CLEANUP(freep) char *path = path_of("many");
     check_in_a_child(share_descriptors, path, NULL);
     check_in_a_child(give_descriptors_back, path, NULL);
-}
-
-static void change_mounts(const char *folder)
-{
-    while (mount("changing", folder, "tmpfs", 0, "") == 0 && umount(folder) == 0)
-        continue;
-    _exit(1);
-}
-
-// Scans while another process changes the mounts all the time. Returns the number of the comparison
-// that failed, or 0; -1 without the right to make namespaces.
-static int scan_among_changes(char *path, char *folder)
-{
-    const int32_t pids[] = {getpid()};
-    struct file_set_options options = {
-        .paths = &path, .n_paths = 1, .pids = pids, .n_pids = 1, .max_files = 999, .proc = "/proc"};
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
-        return -1;
-    struct file_set *calm = scan(&options), *set;
-    pid_t changer = fork();
-    if (changer == 0)
-        change_mounts(folder);
-    nsec_t end = nsec_now(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC;
-    int n_pauses = 0, wrong = 0;
-    for (int i = 0; i < 20 || (n_pauses == 0 && nsec_now(CLOCK_MONOTONIC) < end); i++) {
-        if (file_set_new(&options, &set, NULL) < 0)
-            return 1;
-        for (int r; (r = file_set_scan(set, 0)) != 0;) {
-            nsec_t pause = file_set_resumes(set) - nsec_now(CLOCK_MONOTONIC);
-            n_pauses += pause > 0;
-            if (r < 0 || pause > NSEC_PER_SEC || nsec_now(CLOCK_MONOTONIC) > end)
-                return 2;
-            if (pause > 0)
-                nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
-        }
-        wrong += file_set_files(set)->n != file_set_files(calm)->n;
-        file_set_free(set);
-    }
-    kill(changer, SIGKILL);
-    waitpid(changer, NULL, 0);
-    file_set_free(calm);
-    return n_pauses == 0 ? 3 : wrong ? 4 : 0;
-}
-
-static void mounts_that_change_hide_no_file(void **state)
-{
-    (void)state;
-    char name[16];
-    make_dir("calm");
-    make_dir("changing");
-    for (int i = 0; i < 12; i++) {
-        snprintf(name, sizeof(name), "calm/%d", i);
-        make_file(name, 5000);
-    }
-    CLEANUP(freep) char *glob = path_of("cal*/*"), *changing = path_of("changing");
-    if (check_in_a_child(scan_among_changes, glob, changing) < 0)
-        skip_because("only root makes mount namespaces");
-}
-
-// Maps a file of each of many file systems, whose list takes long to read.
-static bool map_many(const char *folder)
-{
-    char name[201], path[16];
-    memset(name, 'x', sizeof(name) - 1);
-    name[sizeof(name) - 1] = '\0';
-    bool done = chdir(folder) == 0;
-    for (int i = 0; done && i < 17; i++)
-        done = mkdir(name, 0755) == 0 && chdir(name) == 0;
-    for (int i = 0; done && i < 400; i++) {
-        snprintf(name, sizeof(name), "%d", i);
-        snprintf(path, sizeof(path), "%d/file", i);
-        done = mkdir(name, 0755) == 0 && mount("many", name, "tmpfs", 0, "size=4k") == 0;
-        CLEANUP(close_fdp) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        done = done && write(fd, "x", 1) == 1 && map_there(path);
-    }
-    return done;
-}
-
-// Returns as scan_among_changes() does.
-static int scan_among_many_changes(char *folder, char *changing)
-{
-    const int32_t pids[] = {getpid()};
-    struct file_set_options options = {
-        .pids = pids, .n_pids = 1, .max_files = 9999, .proc = "/proc"};
-    struct file_set *set;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        mount("all", folder, "tmpfs", 0, "") < 0)
-        return -1;
-    if (!map_many(folder) || file_set_new(&options, &set, NULL) < 0)
-        return 1;
-    pid_t changer = fork();
-    if (changer == 0)
-        change_mounts(changing);
-    nsec_t begun = nsec_now(CLOCK_MONOTONIC), late = begun + 11 * NSEC_PER_SEC;
-    int wrong = 0;
-    while (wrong == 0 && file_set_scan(set, 0) != 0) {
-        nsec_t now = nsec_now(CLOCK_MONOTONIC), pause = file_set_resumes(set) - now;
-        wrong = pause > NSEC_PER_SEC ? 2 : pause > 0 && now > late ? 3 : 0;
-        if (pause > 0)
-            nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
-    }
-    kill(changer, SIGKILL);
-    waitpid(changer, NULL, 0);
-    file_set_free(set);
-    return wrong;
-}
-
-static void a_scan_among_changes_ends(void **state)
-{
-    (void)state;
-    make_dir("many");
-    make_dir("changing");
-    CLEANUP(freep) char *many = path_of("many"), *changing = path_of("changing");
-    if (check_in_a_child(scan_among_many_changes, many, changing) < 0)
-        skip_because("only root makes mount namespaces");
 }
 
 static void own_mapped_files_are_found(void **state)
@@ -783,10 +537,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_with_equal_keys_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(known_files_stay_known_when_others_go, setup, teardown),
         cmocka_unit_test(the_leases_of_closed_files_stay),
-        cmocka_unit_test_setup_teardown(files_of_several_layers_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
-        cmocka_unit_test_setup_teardown(mounts_that_change_hide_no_file, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_scan_among_changes_ends, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),
         cmocka_unit_test_setup_teardown(overlong_lines_are_passed_over, setup, teardown),

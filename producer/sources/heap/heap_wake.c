@@ -18,7 +18,7 @@
 #include "common/cleanup.h"
 #include "common/elements.h"
 #include "producer/foreign/payer.h"
-#include "producer/ground/proc_text.h"
+#include "producer/foreign/process_file.h"
 #include "producer/heap/heap_abi.h"
 #include "producer/sources/heap/summons.h"
 #include "producer/sources/heap/wake_job.h"
@@ -84,10 +84,10 @@ static nsec_t time_run(int32_t pid)
 // Returns whether the process has hardly had a processor since the signal, and wants one.
 static bool waits_for_processor(const struct heap_wake *wake)
 {
-    char text[512];
-    ssize_t n = text_file_read_once(text, sizeof(text), wake->proc, "/%d/stat", (int)wake->pid);
-    const char *end = n > 0 ? memrchr(text, ')', (size_t)n) : NULL;
-    bool is_running = end && text + n - end > 2 && (end[2] == 'R' || end[2] == 'D');
+    char text[4096];
+    struct span status = process_file_span(text, sizeof(text), wake->proc, wake->pid, "status");
+    struct span state = span_trim(span_value_of(status, "State:"));
+    bool is_running = span_take_prefix(&state, "R") || span_take_prefix(&state, "D");
     return is_running && time_run(wake->pid) - wake->ran_before < RUN_ENOUGH;
 }
 

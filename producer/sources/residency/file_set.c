@@ -23,13 +23,12 @@
 #include "common/folder.h"
 #include "common/map.h"
 #include "common/str.h"
-#include "producer/foreign/mounts.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/fd_limit.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/requester.h"
+#include "producer/sources/residency/file_opener.h"
 #include "producer/sources/residency/named_files.h"
-#include "producer/sources/residency/probe.h"
 
 // Descriptors reserved for the rest of the program.
 #define FDS_RESERVED   256
@@ -37,7 +36,6 @@
 #define SHARE_MEMBER   4 // a user who is not root takes a part of the others
 #define PATH_ROOM      8192
 #define MAPPED_MAX     65536
-#define LATE_PAUSE     NSEC_PER_SEC
 #define LATE_SCANS_MAX 30
 #define REPEATS_MAX    (10 * NSEC_PER_SEC) // of the steps of a scan, while mounts change
 #define LINES_MAX      (1 << 20)           // of the maps of a process
@@ -65,10 +63,8 @@ struct file_set {
     unsigned n_lines;  // of the maps of the present process
     bool told_name;    // a failure of the present path was logged
     bool told_changes; // the changes of mounts were logged
-    int32_t late_pid;  // the last process whose files could not be opened in time
-    nsec_t late_until; // no file of this process is opened before (CLOCK_MONOTONIC)
     int32_t told_pid;  // the last process whose untrusted files were logged
-    struct foreign_mounts mounts;
+    struct file_opener opener;
     struct named_files names; // of the present path, in SCAN_NAMES
     struct pid_list pids;
     struct process_file maps_file;
@@ -111,7 +107,9 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     fd_limit_raise(RLIM_INFINITY);
     n_sets++;
     set->maps_file.fd = -1;
-    foreign_mounts_init(&set->mounts, options->proc);
+    set->opener.proc = options->proc;
+    set->opener.requester = options->requester;
+    foreign_mounts_init(&set->opener.mounts, options->proc);
     *ret = set;
     return 0;
 }
@@ -145,7 +143,7 @@ static void scan_end(struct file_set *set)
     if (set->stage == SCAN_NAMES)
         named_files_end(&set->names);
     process_file_close(&set->maps_file);
-    foreign_mounts_end(&set->mounts);
+    foreign_mounts_end(&set->opener.mounts);
     set->again = false;
     set->stage = SCAN_IDLE;
 }
@@ -164,7 +162,7 @@ struct file_set *file_set_free(struct file_set *set)
     map64_done(&set->by_inode);
     map64_done(&set->mapped);
     map64_done(&set->subvolumes);
-    foreign_mounts_done(&set->mounts);
+    foreign_mounts_done(&set->opener.mounts);
     free(set);
     errno = saved;
     return NULL;
@@ -272,7 +270,7 @@ static bool may_repeat(const struct file_set *set)
 // repeated.
 static bool must_judge_again(struct file_set *set, int error)
 {
-    if (error != -EAGAIN || !foreign_mounts_changed(&set->mounts))
+    if (error != -EAGAIN || !foreign_mounts_changed(&set->opener.mounts))
         return false;
     if (may_repeat(set))
         return true;
@@ -281,12 +279,6 @@ static bool must_judge_again(struct file_set *set, int error)
                     "linux.page_residency: mounts change all the time: some files are found late");
     set->told_changes = true;
     return false;
-}
-
-// Returns whether the error says nothing about the file.
-static bool passes(int error)
-{
-    return process_file_is_late(error) || error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
 static void name_complain(struct file_set *set, const char *path, int r)
@@ -311,28 +303,6 @@ static void unreadable_complain(struct file_set *set, const char *path)
     set->told_name = true;
 }
 
-// Opens the file that `held` (O_PATH) holds.
-static int open_held(int held, int *ret_fd, struct stat *ret_stat)
-{
-    char link[32];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", held);
-    return residency_open(AT_FDCWD, link, ret_fd, ret_stat);
-}
-
-// A file is opened only if the requester may read the file: to open a file ends leases that others
-// have on the file. Returns -ESTALE if the requester may not.
-static int open_path(struct file_set *set, const char *path, int *ret_fd, struct stat *ret_stat)
-{
-    const struct named_path how = {.mounts = &set->mounts};
-    CLEANUP(close_fdp) int held = named_path_hold(&how, path, ret_stat);
-    if (held < 0)
-        return held;
-    int r = requester_may_read(set->options.requester, &set->mounts, held, ret_stat);
-    if (r <= 0)
-        return r < 0 ? r : -ESTALE;
-    return open_held(held, ret_fd, ret_stat);
-}
-
 // The walk has the stat of the file: unwanted files are never opened, nor are files that the
 // requester may not read. Returns 0, -ENOMEM, or -EAGAIN if the file must be judged again.
 static int add_named(struct file_set *set)
@@ -347,17 +317,17 @@ static int add_named(struct file_set *set)
         return 0;
     int fd;
     struct stat st;
-    int r = requester_may_read(set->options.requester, &set->mounts, walk->held, &walk->st);
+    int r = requester_may_read(set->options.requester, &set->opener.mounts, walk->held, &walk->st);
     if (must_judge_again(set, r))
         return r;
     if (r == 0) {
         unreadable_complain(set, walk->path);
         return 0;
     }
-    r = r < 0 ? r : open_held(walk->held, &fd, &st);
+    r = r < 0 ? r : file_open_held(walk->held, &fd, &st);
     if (r == 0)
         return add_opened(set, walk->path, NULL, fd, &st, &file);
-    set->was_late |= passes(r);
+    set->was_late |= file_error_passes(r);
     name_complain(set, walk->path, r);
     return 0;
 }
@@ -379,7 +349,7 @@ static int step_names(struct file_set *set)
         named_files_repeat(&set->names);
         return 0;
     }
-    set->was_late |= passes(r);
+    set->was_late |= file_error_passes(r);
     if (r < 0)
         name_complain(set, set->names.path, r);
     if (r == NAMED_END) {
@@ -416,72 +386,6 @@ static int list_pids(struct file_set *set)
 
 // In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
 #define REFUSED (UINT64_C(1) << 63)
-
-// Opens a mapped file by its name, as this program sees the name. Returns -ESTALE if the name leads
-// to another file, or to a file that the requester may not read: the process decides where its file
-// is mounted, and thereby about the name. (A file of another subvolume or layer can pass for the
-// file.)
-static int open_by_name(struct file_set *set, const struct file_mapping *mapped, const char *path,
-                        int *ret_fd, struct stat *ret_stat)
-{
-    dev_t device;
-    uint64_t inode;
-    CLEANUP(close_fdp) int fd = -1;
-    int r = open_path(set, path, &fd, ret_stat);
-    if (r < 0)
-        return r;
-    if (maps_identify(fd, &device, &inode) < 0 || device != mapped->device ||
-        inode != mapped->inode)
-        return -ESTALE;
-    *ret_fd = steal_fd(&fd);
-    return 0;
-}
-
-// Opens a file by its address range (map_files). This leads to the right file even if the file was
-// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE.
-static int open_by_range(struct file_set *set, const struct file_mapping *mapped, int *ret_fd,
-                         struct stat *ret_stat)
-{
-    char link[64];
-    struct process_file held CLEANUP(process_file_close) = {.fd = -1};
-    if (mapped->pid == set->late_pid && nsec_now(CLOCK_MONOTONIC) < set->late_until)
-        return -EAGAIN;
-    snprintf(link, sizeof(link), "map_files/%llx-%llx", (unsigned long long)mapped->start,
-             (unsigned long long)mapped->end);
-    int r = process_file_open(&held, set->options.proc, mapped->pid, link, O_PATH);
-    if (process_file_is_late(r)) {
-        set->late_pid = mapped->pid;
-        set->late_until = nsec_now(CLOCK_MONOTONIC) + LATE_PAUSE;
-    }
-    if (r == 0)
-        r = foreign_mounts_judge(&set->mounts, mapped->pid, held.fd);
-    return r < 0 ? r : open_held(held.fd, ret_fd, ret_stat);
-}
-
-// The process can have executed a set-uid program since it was checked.
-static int open_range_of(struct file_set *set, const struct file_mapping *mapped, int *ret_fd,
-                         struct stat *ret_stat)
-{
-    CLEANUP(close_fdp) int fd = -1;
-    int r = open_by_range(set, mapped, &fd, ret_stat);
-    if (r == 0 && !requester_may_trace(set->options.requester, set->options.proc, mapped->pid))
-        r = -ESRCH;
-    if (r == 0)
-        *ret_fd = steal_fd(&fd);
-    return r;
-}
-
-// Opens a mapped file. Its name serves where its address range does not: without the capability;
-// and for a process with another root, which cannot reach the mount (-ENODEV).
-static int open_mapped(struct file_set *set, const struct file_mapping *mapped, const char *path,
-                       int *ret_fd, struct stat *ret_stat)
-{
-    int r = open_range_of(set, mapped, ret_fd, ret_stat);
-    if (r != -EPERM && r != -EACCES && r != -ENODEV)
-        return r;
-    int by_name = open_by_name(set, mapped, path, ret_fd, ret_stat);
-    return by_name == 0 || passes(by_name) || r != -ENODEV ? by_name : r;
-}
 
 // Files of the kernel without a place in a file system, "/[aio] (deleted)", are not told of.
 static void refusal_tell(struct file_set *set, int32_t pid, const char *path, int why)
@@ -569,11 +473,11 @@ static int add_unknown(struct file_set *set, const struct file_mapping *mapped, 
     if (is_refused(set, key_of(set, mapped, path)) ||
         is_refused(set, key_of_refusal(set, mapped, path)))
         return 0;
-    int r = open_mapped(set, mapped, path, &fd, &st);
+    int r = file_opener_open_mapped(&set->opener, mapped, path, &fd, &st);
     if (must_judge_again(set, r))
         return r;
     if (r < 0) {
-        set->was_late |= passes(r);
+        set->was_late |= file_error_passes(r);
         refusal_tell(set, mapped->pid, path, r);
         refuse(set, key_of_refusal(set, mapped, path));
         return 0;
@@ -668,7 +572,7 @@ static int step(struct file_set *set, bool *ret_done)
         set->position = 0;
         set->was_late = false;
         set->begun = nsec_now(CLOCK_MONOTONIC);
-        foreign_mounts_begin(&set->mounts);
+        foreign_mounts_begin(&set->opener.mounts);
         set->told_pid = 0;
         if (set->mapped.n >= MAPPED_MAX)
             mapped_prune(set);
@@ -680,7 +584,7 @@ static int step(struct file_set *set, bool *ret_done)
         if (set->position < set->options.n_paths) {
             named_files_begin(&set->names,
                               &(struct named_path){
-                                  .mounts = &set->mounts,
+                                  .mounts = &set->opener.mounts,
                                   .may_use = requester_may_use,
                                   .userdata = (void *)(uintptr_t)set->options.requester,
                               },
@@ -714,8 +618,8 @@ static bool may_stay(const struct file_set *set, const struct residency_file *fi
 
 nsec_t file_set_resumes(const struct file_set *set)
 {
-    const nsec_t earliest = set->mounts.renew_earliest, last = set->begun + REPEATS_MAX;
-    if (!foreign_mounts_changed(&set->mounts) || !may_repeat(set))
+    const nsec_t earliest = set->opener.mounts.renew_earliest, last = set->begun + REPEATS_MAX;
+    if (!foreign_mounts_changed(&set->opener.mounts) || !may_repeat(set))
         return 0;
     return earliest < last ? earliest : last;
 }
@@ -746,8 +650,8 @@ static int open_same(struct file_set *set, const struct residency_file *file,
 {
     struct stat st;
     CLEANUP(close_fdp) int fd = -1;
-    int r = mapped ? open_mapped(set, mapped, file->path, &fd, &st)
-                   : open_path(set, file->path, &fd, &st);
+    int r = mapped ? file_opener_open_mapped(&set->opener, mapped, file->path, &fd, &st)
+                   : file_opener_open_path(&set->opener, file->path, &fd, &st);
     if (r < 0)
         return r;
     if (st.st_dev != file->device || st.st_ino != file->inode)
@@ -762,17 +666,25 @@ int file_set_acquire(struct file_set *set, const struct residency_file *file, in
         *ret_fd = file->fd;
         return 0;
     }
+    if (!set->opener.mounts.in_round) // no scan holds the mounts
+        foreign_mounts_begin(&set->opener.mounts);
     int r = file->by_path ? open_same(set, file, NULL, ret_fd) : -ENOENT;
     if (r == 0 || !file->mapped.pid)
         return r;
     int by_mapping = open_same(set, file, &file->mapped, ret_fd);
-    return by_mapping < 0 && passes(r) ? r : by_mapping;
+    return by_mapping < 0 && file_error_passes(r) ? r : by_mapping;
 }
 
 void file_set_release(const struct residency_file *file, int fd)
 {
     if (fd != file->fd)
         close_fd(fd);
+}
+
+void file_set_looked(struct file_set *set)
+{
+    if (set->stage == SCAN_IDLE)
+        foreign_mounts_end(&set->opener.mounts);
 }
 
 void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residency_file *),

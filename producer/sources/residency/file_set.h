@@ -86,6 +86,9 @@ const struct residency_files *file_set_files(const struct file_set *set);
 // of process_file_is_late() if the process that maps the file cannot be asked now.
 int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd);
 void file_set_release(const struct residency_file *file, int fd);
+// Ends a round of looks. The mounts that were judged are held until then, so that changes of other
+// mounts do not delay the looks.
+void file_set_looked(struct file_set *set);
 
 // Calls `forget` for each file that is `gone`, then removes the file.
 void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residency_file *),

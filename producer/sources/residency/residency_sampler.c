@@ -349,6 +349,7 @@ static bool continue_round(struct sampler *sampler, nsec_t deadline)
             return false;
     }
     sampler->in_round = false;
+    file_set_looked(sampler->files);
     if (packets_write_round(sampler->env.writer, sampler->round_started,
                             nsec_now(CLOCK_BOOTTIME) - sampler->round_started, (uint32_t)files->n,
                             sampler->n_changed, sampler->n_missed))
