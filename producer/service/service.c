@@ -315,7 +315,7 @@ static struct session_env member_env(struct member *member)
     struct session_env env = member->service->env.session;
     env.ignore_triggers = false;
     env.requester = &member->requester;
-    env.share = member->share ? &member->share->time : NULL;
+    env.shares = member->share ? &member->share->time : NULL;
     env.title = member->consumer_name;
     env.told = session_told;
     env.ended = session_ended;

@@ -13,6 +13,7 @@
 #include "common/vec.h"
 #include "producer/foreign/foreign_budget.h"
 #include "producer/service/service.h"
+#include "producer/service/session/source_set.h"
 #include "producer/service/triggers/trigger_history.h"
 #include "producer/service/triggers/trigger_rules.h"
 #include "producer/trace/disk.h"
@@ -21,7 +22,7 @@
 
 // The time of the loop for the sessions of one payer.
 struct payer_share {
-    struct loop_share time;
+    struct source_shares time;
     uint64_t payer;
     size_t n_members;
 };
@@ -158,7 +159,7 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 
 // Returns the share of the payer, which may be new, or NULL if memory ran out.
 struct payer_share *service_share_of(struct service *service, uint64_t payer);
-// Returns the time until the payer's share has time again.
+// Returns the time until the payer has time for starts and ends of sessions again.
 nsec_t service_share_wait(const struct service *service, uint64_t payer);
 void service_free_shares(struct service *service);
 

@@ -12,12 +12,18 @@ static struct payer_share *find_share(const struct service *service, uint64_t pa
     return NULL;
 }
 
+static bool is_in_use(const struct payer_share *share, nsec_t now)
+{
+    return share->n_members > 0 || !loop_share_is_left(&share->time.readings, now) ||
+           !loop_share_is_left(&share->time.sessions, now);
+}
+
 static void drop_unused(struct service *service)
 {
     size_t n = 0;
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     vec_foreach(&service->shares, share)
-        if ((*share)->n_members > 0 || !loop_share_is_left(&(*share)->time, now))
+        if (is_in_use(*share, now))
             service->shares.items[n++] = *share;
         else
             free(*share);
@@ -44,7 +50,7 @@ nsec_t service_share_wait(const struct service *service, uint64_t payer)
 {
     const struct payer_share *share = find_share(service, payer);
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    return share && share->time.free_at > now ? share->time.free_at - now : 0;
+    return share && share->time.sessions.free_at > now ? share->time.sessions.free_at - now : 0;
 }
 
 void service_free_shares(struct service *service)

@@ -113,7 +113,7 @@ static struct source_set_env sources_env(const struct session *session)
         .log = session->env.log,
         .roots = session->env.roots,
         .requester = session->env.requester,
-        .share = session->env.share,
+        .shares = session->env.shares,
         .classes = session->env.classes,
         .buffers = session->buffers.items,
         .required = session->env.required_source,

@@ -62,7 +62,7 @@ struct session_env {
     const struct source_class *const *classes; // NULL-terminated, in starting order
 
     const struct requester *requester; // NULL: root
-    struct loop_share *share;          // of the requester; NULL: no limit
+    struct source_shares *shares;      // of the requester; NULL: no limit
     const char *title;                 // prefix of log lines; NULL: the program has one session
 
     // Triggers cannot be fired: trigger_config has no effect, and the session is a plain session.
@@ -143,7 +143,7 @@ bool session_source_has_started(const struct session *session, const Pb__DataSou
 uint64_t session_buffer_bytes(const struct session *session); // bytes of memory for packets
 
 // Brings the sources' pending data into the buffers. Only while the sources write. Returns 0, or
-// -EBUSY if the requester has used up the time of its share.
+// -EBUSY if the requester has used up the time of its shares.
 int session_flush(struct session *session);
 
 // Orders sources with rare dumps, for example heap profiles, to dump now.

@@ -75,7 +75,7 @@ static void flush_at_once(struct session *session)
 
 static void flush_sources(struct session *session)
 {
-    if (loop_share_is_left(session->env.share, nsec_now(CLOCK_BOOTTIME)))
+    if (source_set_may_flush(&session->sources))
         flush_at_once(session);
     else
         session->failed_flushes++;

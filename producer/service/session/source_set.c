@@ -82,7 +82,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .pids = &set->pids,
         .helper = set->helper,
         .requester = env->requester,
-        .share = env->share,
+        .share = env->shares ? &env->shares->readings : NULL,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = wants_names_of_ended(config),
     };
@@ -163,7 +163,7 @@ static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *dat
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
-    *set = (struct source_set){.log = env->log, .required = env->required, .share = env->share};
+    *set = (struct source_set){.log = env->log, .required = env->required, .shares = env->shares};
     if (env->title)
         snprintf(set->title, sizeof(set->title), "%s: ", env->title);
     set->slots = memory_calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
@@ -260,12 +260,11 @@ void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
     }
 }
 
-// Counts the time since `before` in the requester's share. Others wait meanwhile, also where the
-// sources wait.
-static void spend_since(const struct source_set *set, nsec_t before)
+// Counts the time since `before` in a share. Others wait meanwhile, also where the sources wait.
+static void spend_since(struct loop_share *share, nsec_t before)
 {
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    loop_share_spend(set->share, now - before, now);
+    loop_share_spend(share, now - before, now);
 }
 
 static int start_all(struct source_set *set, nsec_t now, struct err *err)
@@ -289,7 +288,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
     int r = start_all(set, now, err);
-    spend_since(set, before);
+    spend_since(set->shares ? &set->shares->sessions : NULL, before);
     return r;
 }
 
@@ -299,12 +298,17 @@ static void flush_slot(struct source_slot *slot)
         slot->class->flush(slot->source);
 }
 
+bool source_set_may_flush(const struct source_set *set)
+{
+    return !set->shares || loop_share_is_left(&set->shares->readings, nsec_now(CLOCK_BOOTTIME));
+}
+
 void source_set_flush(struct source_set *set)
 {
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         flush_slot(&set->slots[i]);
-    spend_since(set, before);
+    spend_since(set->shares ? &set->shares->readings : NULL, before);
 }
 
 void source_set_dump(struct source_set *set)
@@ -352,7 +356,7 @@ void source_set_stop(struct source_set *set)
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         stop_slot(set, &set->slots[i]);
-    spend_since(set, before);
+    spend_since(set->shares ? &set->shares->sessions : NULL, before);
 }
 
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now)

@@ -27,6 +27,13 @@ struct source_slot {
 };
 
 // All zero is an empty set.
+// The time that the sessions of one user take in the loop. Starts and ends have a share of their
+// own: a slow start must not cost the readings that follow.
+struct source_shares {
+    struct loop_share readings; // and flushes
+    struct loop_share sessions; // starts and ends
+};
+
 struct source_set {
     struct source_slot
         *slots; // owned; the addresses are stable, because sources borrow the writers
@@ -35,7 +42,7 @@ struct source_set {
     size_t n_running;  // without implicit sources
     struct pid_feed pids;
     struct foreign_helper *helper; // owned; NULL: none
-    struct loop_share *share;      // borrowed; NULL: no limit
+    struct source_shares *shares;  // borrowed; NULL: no limit
     const struct log *log;         // borrowed
     const char *required;          // borrowed
     char title[64];                // title of the session, followed by ": "; "": none
@@ -47,7 +54,7 @@ struct source_set_env {
     const struct log *log;
     const struct source_roots *roots;
     const struct requester *requester;         // NULL: root
-    struct loop_share *share;                  // of the requester; NULL: no limit
+    struct source_shares *shares;              // of the requester; NULL: no limit
     const struct source_class *const *classes; // NULL-terminated, in starting order
     struct packet_buffer **buffers;            // session_buffers_count() of them
     const char *required; // name of a source without which nothing is recorded; NULL: none
@@ -83,8 +90,10 @@ void source_set_start_more(struct source_set *set, size_t first, nsec_t now);
 // stopped since.
 bool source_set_has_started(const struct source_set *set, const Pb__DataSourceConfig *config);
 
-// Counts the time in the share, but does not ask whether time is left.
+// Counts the time in the share of readings, but does not ask whether time is left.
 void source_set_flush(struct source_set *set);
+// Returns whether time is left.
+bool source_set_may_flush(const struct source_set *set);
 void source_set_dump(struct source_set *set);
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
