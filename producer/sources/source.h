@@ -131,6 +131,12 @@ extern const struct source_class
 int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, loop_fn fire,
                      void *userdata, struct loop_timer **ret);
 
+// Returns how often the timer of the present call was due before, without a call.
+static inline uint64_t source_missed(const struct source_env *env)
+{
+    return loop_get_call(env->loop)->n_due - 1;
+}
+
 // Returns whether `name` is the class's name or one of its aliases.
 bool source_class_is(const struct source_class *class, const char *name);
 const struct source_class *source_class_find(const char *name); // NULL: no such source

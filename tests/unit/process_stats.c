@@ -150,7 +150,7 @@ static void counters_are_written_when_they_change(void **state)
     fixture_done(&f);
 }
 
-static void without_a_cache_every_poll_is_written(void **state)
+static void without_a_cache_every_poll_is_written_or_counted(void **state)
 {
     (void)state;
     struct source_fixture f;
@@ -169,6 +169,15 @@ static void without_a_cache_every_poll_is_written(void **state)
     }
     span.last_max = nsec_now(CLOCK_BOOTTIME);
     assert_in_range(n, 6, grid_points_max(&span, 5 * NSEC_PER_MSEC));
+    nanosleep(&(struct timespec){.tv_nsec = 30 * NSEC_PER_MSEC}, NULL);
+    fixture_run(&f, NSEC_PER_MSEC);
+    n = counter_in_trace(&f, 100, PB_ProcessStats_Process_vm_rss_kb, &value);
+    struct source_counts counts;
+    f.class->counts(f.source, &counts);
+    uint64_t n_most =
+        grid_points_max(&(struct grid_span){span.first_min, .last_max = nsec_now(CLOCK_BOOTTIME)},
+                        5 * NSEC_PER_MSEC);
+    assert_in_range(counts.readings_missed, 5, n_most - n);
     fixture_done(&f);
 }
 
@@ -430,7 +439,7 @@ int main(void)
         cmocka_unit_test(full_queue_asks_again),
         cmocka_unit_test(on_demand_can_be_disabled),
         cmocka_unit_test(counters_are_written_when_they_change),
-        cmocka_unit_test(without_a_cache_every_poll_is_written),
+        cmocka_unit_test(without_a_cache_every_poll_is_written_or_counted),
         cmocka_unit_test(reused_pid_is_another_process),
         cmocka_unit_test(ends_are_reported),
         cmocka_unit_test(names_outlive_the_ring),

@@ -74,7 +74,7 @@ struct perf_source {
     int n_doubted;       // rounds whose samples are doubtful, from this one on
     uint64_t hz_taken;   // of `frequencies`
     uint64_t n_unknown;  // samples that are left out because a ring was full
-    uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many;
+    uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many, n_missed;
     uint64_t last_unwind, n_not_unwound;
     char problem[ERR_MAX];
 };
@@ -429,6 +429,7 @@ static void counters_read(void *userdata)
 {
     struct perf_source *perf = userdata;
     uint64_t values[1 + PERF_COUNTS_MAX];
+    perf->n_missed += source_missed(&perf->env);
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     vec_foreach(&perf->opened.events, cpu) {
         ssize_t n = read(cpu->fds[0], values, sizeof(values));
@@ -700,6 +701,7 @@ static void perf_counts(const struct source *source, struct source_counts *ret)
     const struct perf_source *perf = (const struct perf_source *)source;
     *ret = (struct source_counts){.events = perf->n_samples,
                                   .events_lost = perf->n_lost + perf->n_refused + perf->n_too_many,
+                                  .readings_missed = perf->n_missed,
                                   .problem = perf->problem[0] ? perf->problem : NULL};
 }
 

@@ -98,6 +98,7 @@ struct process_stats {
     bool has_orphans;        // a process has ended since process_end_orphans()
     nsec_t scan_time;        // timestamp of the current packets
     struct loop_timer *poller, *drainer;
+    uint64_t n_missed; // polls that were left out
     uint32_t n_ttl_ticks, n_ticks;
 
     int32_t pending[N_PENDING_MAX]; // pids that were seen and must be looked up

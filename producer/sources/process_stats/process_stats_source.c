@@ -85,7 +85,9 @@ static void task_freed(void *userdata, const struct task_end *end)
 
 static void poll(void *userdata)
 {
-    poll_all(userdata);
+    struct process_stats *ps = userdata;
+    ps->n_missed += source_missed(&ps->env);
+    poll_all(ps);
 }
 
 static bool has_quirk(const Pb__ProcessStatsConfig *config, Pb__ProcessStatsConfig__Quirks quirk)
@@ -270,6 +272,7 @@ static void process_stats_counts(const struct source *source, struct source_coun
     const struct process_stats *ps = (const struct process_stats *)source;
     ret->events = ps->n_written;
     ret->events_lost = ps->env.writer->packets_dropped;
+    ret->readings_missed = ps->n_missed;
 }
 
 static void process_stats_clear_state(struct source *source)
