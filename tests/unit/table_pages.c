@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +55,64 @@ static void pages_have_numbers_of_32_bits(void **state)
     assert_int_equal(pages_add(&pages, page), 0);
     assert_int_equal(pages.failure, -EFBIG);
     assert_int_equal(pages_finish(&pages, 0), -EFBIG);
+    pages_done(&pages);
+}
+
+static void free_pages_fill_several_trunks(void **state)
+{
+    (void)state;
+    enum { N = 3000, LEAVES_MAX = 1016 };
+    static const uint8_t page[PAGE_BYTES];
+    struct pages pages;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(pages_init(&pages, fileno(file), 2), 0);
+    for (uint32_t i = 0; i < N; i++)
+        assert_int_equal(pages_free(&pages, pages_add(&pages, page)), 0);
+    assert_int_equal(pages_finish(&pages, 0), 0);
+    uint8_t head[PAGE_BYTES];
+    assert_int_equal(pages_read(&pages, 1, head), 0);
+    uint32_t n = 0, n_trunks = 0;
+    for (uint32_t trunk = get_u32(head + 32); trunk; trunk = get_u32(head)) {
+        assert_int_equal(pages_read(&pages, trunk, head), 0);
+        assert_in_range(get_u32(head + 4), n_trunks < 2 ? 1 : LEAVES_MAX, LEAVES_MAX);
+        n += 1 + get_u32(head + 4);
+        n_trunks++;
+    }
+    assert_int_equal(n, N);
+    assert_int_equal(n_trunks, 3);
+    pages_done(&pages);
+    fclose(file);
+}
+
+static void a_failure_stays(void **state)
+{
+    (void)state;
+    static const uint8_t page[PAGE_BYTES];
+    uint8_t back[PAGE_BYTES];
+    struct pages pages;
+    int fd = open("/dev/full", O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pages_init(&pages, fd, 2), 0);
+    uint32_t number = pages_add(&pages, page); // stays in memory
+    assert_int_equal(number, 2);
+    assert_int_equal(pages_free(&pages, number), 0);
+    assert_int_equal(pages_read(&pages, number, back), -ENOSPC);
+    assert_int_equal(pages_put(&pages, page), 0);
+    assert_int_equal(pages_add(&pages, page), 0);
+    assert_int_equal(pages_finish_grown(&pages), -ENOSPC);
+    assert_int_equal(pages_finish(&pages, 0), -ENOSPC);
+    pages_done(&pages);
+    close(fd);
+    // A page that is not there, and a file that cannot be read.
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(pages_init(&pages, fileno(file), 2), 0);
+    assert_int_equal(pages_read(&pages, 5, back), -EIO);
+    pages_done(&pages);
+    fclose(file);
+    assert_int_equal(pages_init(&pages, -1, 2), 0);
+    assert_int_equal(pages_read(&pages, 5, back), -EBADF);
     pages_done(&pages);
 }
 
@@ -679,6 +738,8 @@ int main(void)
         cmocka_unit_test(tables_with_rows_or_indexes_take_no_bulk),
         cmocka_unit_test(the_page_of_locks_is_left_out),
         cmocka_unit_test(pages_have_numbers_of_32_bits),
+        cmocka_unit_test(free_pages_fill_several_trunks),
+        cmocka_unit_test(a_failure_stays),
         cmocka_unit_test(trees_of_every_height_are_whole),
         cmocka_unit_test(texts_of_every_size_are_kept),
         cmocka_unit_test(numbers_are_kept),
