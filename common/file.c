@@ -58,12 +58,12 @@ int fd_write_all(int fd, const void *bytes, size_t size)
     return 0;
 }
 
-int fd_copy(int from, int to, bool *ret_write)
+int fd_copy_bytes(int from, int to, uint64_t size, bool *ret_write)
 {
     char chunk[CHUNK_BYTES];
     *ret_write = false;
-    for (;;) {
-        ssize_t n = read(from, chunk, sizeof(chunk));
+    while (size > 0) {
+        ssize_t n = read(from, chunk, size < sizeof(chunk) ? (size_t)size : sizeof(chunk));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -73,7 +73,14 @@ int fd_copy(int from, int to, bool *ret_write)
             *ret_write = true;
             return r;
         }
+        size -= (uint64_t)n;
     }
+    return 0;
+}
+
+int fd_copy(int from, int to, bool *ret_write)
+{
+    return fd_copy_bytes(from, to, UINT64_MAX, ret_write);
 }
 
 // Opens the components of `path` one by one. No component may be a link.

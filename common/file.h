@@ -38,6 +38,10 @@ int open_in_root(int root_fd, const char *path, int flags);
 // regular file; -EFBIG if the file has more than `max_bytes`; or the negative errno of opening.
 int open_regular(const char *path, uint64_t max_bytes);
 
+// Copies `size` bytes, or fewer at the end of the file `from`. *ret_write is true if a write
+// failed. Returns 0 or a negative errno.
+int fd_copy_bytes(int from, int to, uint64_t size, bool *ret_write);
+
 // Returns true if both paths lead to one file, also by a link. Returns false if a file is missing,
 // and for a terminal, pipe or socket, which keeps no bytes.
 bool file_is_same(const char *a, const char *b);

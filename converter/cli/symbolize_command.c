@@ -14,6 +14,7 @@
 #include "common/cleanup.h"
 #include "common/file.h"
 #include "common/str.h"
+#include "common/wire.h"
 #include "converter/cli/cli.h"
 #include "converter/cli/conversion.h"
 #include "converter/cli/interrupts.h"
@@ -26,6 +27,10 @@
 #include "converter/symbols/symbol_packets.h"
 #include "converter/symbols/symbolize.h"
 #include "converter/tables/statement.h"
+#include "protos/fields.h"
+
+#define WINDOW_BYTES 65536
+#define HEAD_MAX     20 // bytes of the tag and the length of a packet
 
 static const char help[] =
     "usage: mmsql symbolize [OPTION]... TRACE -o FILE\n"
@@ -64,6 +69,7 @@ struct symbols {
     const struct options *options;
     sqlite3 *handle; // owned
     int fd;          // owned; the trace that is copied; -1: none
+    uint64_t size;   // of the whole packets in the trace
     size_t n;        // addresses with symbols
 };
 
@@ -99,22 +105,71 @@ static int trace_convert(struct symbols *symbols, struct err *err)
     return r;
 }
 
-// Opens the trace for the copy. A compressed trace, or a trace in an archive, takes no further
-// packets.
+// Returns the size of the packets that the trace has as a whole: the recorder may have died in the
+// middle of a packet. The packets of a damaged trace cannot be told apart: then the trace counts as
+// whole.
+static uint64_t whole_packets(int fd, uint64_t size)
+{
+    uint8_t bytes[WINDOW_BYTES];
+    uint64_t begin = 0, end = 0, at = 0; // `bytes` are those from `begin` to `end`
+    while (at < size) {
+        if (at + HEAD_MAX > end && end < size) {
+            ssize_t n = pread(fd, bytes, sizeof(bytes), (off_t)at);
+            if (n <= 0)
+                return size;
+            begin = at;
+            end = at + (uint64_t)n < size ? at + (uint64_t)n : size;
+        }
+        uint64_t tag, length;
+        const uint8_t *head = bytes + (at - begin), *pos = head, *last = bytes + (end - begin);
+        if (!wire_get_varint(&pos, last, &tag) || !wire_get_varint(&pos, last, &length))
+            return end - at < HEAD_MAX ? at : size;
+        if (tag != (PB_Trace_packet << 3 | WIRE_BYTES))
+            return size;
+        at += (uint64_t)(pos - head);
+        if (length > size - at)
+            return at - (uint64_t)(pos - head);
+        at += length;
+    }
+    return at;
+}
+
+// Looks at the end of a plain trace. Packets behind a packet that is not whole would become parts
+// of this packet.
+static int end_check(struct symbols *symbols, uint64_t size, struct err *err)
+{
+    const char *path = symbols->options->path;
+    symbols->size = whole_packets(symbols->fd, size);
+    if (symbols->size == size)
+        return 0;
+    if (!symbols->options->symbols_only) {
+        say("%s: the last packet is not whole: the copy leaves out %llu bytes", path,
+            (unsigned long long)(size - symbols->size));
+        return 0;
+    }
+    err_set(err, -EINVAL, "%s: the last packet is not whole: no packet can be added behind it",
+            path);
+    return err_hint(err, -EINVAL, "make a copy, without --symbols-only");
+}
+
+// Opens the trace for the copy, and checks its end. A compressed trace, or a trace in an archive,
+// takes no further packets.
 static int copy_open(struct symbols *symbols, struct err *err)
 {
     struct stat st;
     const char *path = symbols->options->path;
-    if (symbols->options->symbols_only)
-        return 0;
     int64_t plain = sql_number(symbols->handle,
                                "SELECT CASE WHEN count(*) = 1 AND min(format) = 'trace' "
                                "THEN min(size_bytes) END FROM input_file",
                                -1);
+    if (symbols->options->symbols_only && (plain < 0 || str_eq(path, "-")))
+        return 0;
     symbols->fd = open_regular(path, INT64_MAX);
     if (symbols->fd < 0)
         return err_errno(err, symbols->fd, "%s", path);
     if (fstat(symbols->fd, &st) == 0 && st.st_size == plain)
+        return end_check(symbols, (uint64_t)plain, err);
+    if (symbols->options->symbols_only)
         return 0;
     err_set(err, -EINVAL, "%s: not a plain trace, which packets can be added to", path);
     return err_hint(err, -EINVAL, "--symbols-only writes the packets alone");
@@ -124,7 +179,8 @@ static int fill(void *userdata, FILE *out, struct err *err)
 {
     struct symbols *symbols = userdata;
     bool write;
-    int r = symbols->fd < 0 ? 0 : fd_copy(symbols->fd, fileno(out), &write);
+    bool copies = !symbols->options->symbols_only;
+    int r = copies ? fd_copy_bytes(symbols->fd, fileno(out), symbols->size, &write) : 0;
     if (r < 0)
         return err_errno(err, r, "%s",
                          write && symbols->options->output ? symbols->options->output
@@ -189,7 +245,8 @@ static int run_symbolize(int argc, char **argv)
         return usage_error("symbolize", "-o FILE is missing");
     if (str_eq(options.path, "-") && !options.symbols_only)
         return usage_error("symbolize", "a trace from standard input needs --symbols-only");
-    if (file_is_same(options.output, options.path)) {
+    bool is_stdout = str_eq(options.output, "-"), appends = is_stdout && options.symbols_only;
+    if (!appends && file_is_same(is_stdout ? "/dev/stdout" : options.output, options.path)) {
         say("%s: the output would replace the input (choose another name for the output)",
             options.output);
         return EXIT_FAILED;

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -31,6 +32,9 @@
 #define OTHER_PERIOD      NSEC_PER_SEC
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
+#define UNUSED_MAX        (30 * NSEC_PER_SEC) // longer than most pauses between scans
+#define REFUSED_MAX       (10 * NSEC_PER_SEC) // until a mount that is not trusted is judged again
+#define HELD_EACH         NSEC_PER_SEC        // until another file of the mount is held
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U
@@ -112,29 +116,30 @@ static int device_add(struct mount_list *list, const struct mount_line *line)
     return map64_set(&list->devices, line->number, major << 32 | minor);
 }
 
-static int automount_add(struct foreign_mounts *mounts, const struct mount_line *line)
+static int automount_add(struct trusted_mounts *trusted, const struct mount_line *line)
 {
     char path[PATH_MAX];
     size_t n = unescape(line->place, path, sizeof(path));
-    return map64_set(&mounts->automounts, table_hash_bytes(path, n), 0);
+    return map64_set(&trusted->automounts, table_hash_bytes(path, n), 0);
 }
 
-static int line_add(struct foreign_mounts *mounts, struct mount_list *list, struct span text)
+// `trusted` is NULL for the list of another process.
+static int line_add(struct trusted_mounts *trusted, struct mount_list *list, struct span text)
 {
     struct mount_line line;
-    if (!line_parse(text, &line) || (list != &mounts->other && is_of_user(&line)))
+    if (!line_parse(text, &line) || (trusted && is_of_user(&line)))
         return 0;
     int r = device_add(list, &line);
-    if (r < 0 || list != &mounts->own || !span_eq(line.type, "autofs"))
+    if (r < 0 || !trusted || list != &trusted->own || !span_eq(line.type, "autofs"))
         return r;
-    return automount_add(mounts, &line);
+    return automount_add(trusted, &line);
 }
 
 // Opens the file before each reading, so that changes during the reading are noticed. A line that
 // ends after the limit is not read, nor is a part of the line.
-static int list_read(struct foreign_mounts *mounts, struct mount_list *list, const char *path)
+static int list_read(struct trusted_mounts *trusted, struct mount_list *list, const char *path)
 {
-    const uint64_t max = list == &mounts->other ? OTHER_BYTES_MAX : TRUSTED_BYTES_MAX;
+    const uint64_t max = trusted ? TRUSTED_BYTES_MAX : OTHER_BYTES_MAX;
     struct line_reader reader;
     struct span line;
     list_clear(list);
@@ -143,7 +148,7 @@ static int list_read(struct foreign_mounts *mounts, struct mount_list *list, con
     line_reader_over(&reader, list->fd);
     while (r > 0 && (r = line_reader_next(&reader, &line)) > 0 &&
            line_reader_position(&reader) <= max) {
-        int added = line_add(mounts, list, line);
+        int added = line_add(trusted, list, line);
         r = added < 0 ? added : 1;
     }
     if (r < 0)
@@ -151,71 +156,59 @@ static int list_read(struct foreign_mounts *mounts, struct mount_list *list, con
     return r < 0 ? r : 0;
 }
 
-static int devices_add(struct foreign_mounts *mounts, const struct mount_list *list)
+static int devices_add(struct trusted_mounts *trusted, const struct mount_list *list)
 {
     size_t cursor = 0;
     int r = 0;
     for (const struct map64_slot *slot; r == 0 && (slot = map64_next(&list->devices, &cursor));)
-        r = map64_set(&mounts->devices, slot->value, 0);
+        r = map64_set(&trusted->devices, slot->value, 0);
     return r;
 }
 
 // Process 1 may be out of reach, or have the same mounts: then its list stays empty.
-static int first_read(struct foreign_mounts *mounts)
+static int first_read(struct trusted_mounts *trusted)
 {
     char path[256];
     struct stat own, first;
-    list_clear(&mounts->first);
-    snprintf(path, sizeof(path), "%s/1/ns/mnt", mounts->proc);
+    list_clear(&trusted->first);
+    snprintf(path, sizeof(path), "%s/1/ns/mnt", trusted->proc);
     if (stat("/proc/self/ns/mnt", &own) == 0 && stat(path, &first) == 0 &&
         own.st_ino == first.st_ino && own.st_dev == first.st_dev)
         return 0;
-    snprintf(path, sizeof(path), "%s/1/mountinfo", mounts->proc);
-    int r = list_read(mounts, &mounts->first, path);
+    snprintf(path, sizeof(path), "%s/1/mountinfo", trusted->proc);
+    int r = list_read(trusted, &trusted->first, path);
     return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : 0;
 }
 
-static int trusted_read(struct foreign_mounts *mounts)
+static int trusted_read(struct trusted_mounts *trusted)
 {
-    map64_clear(&mounts->devices);
-    map64_clear(&mounts->automounts);
-    int r = list_read(mounts, &mounts->own, "/proc/self/mountinfo");
-    r = r < 0 ? r : first_read(mounts);
-    r = r < 0 ? r : devices_add(mounts, &mounts->own);
-    return r < 0 ? r : devices_add(mounts, &mounts->first);
-}
-
-bool foreign_mounts_changed(const struct foreign_mounts *mounts)
-{
-    return mounts->own.changed || mounts->first.changed;
-}
-
-// All that judge share the time for reading.
-static unsigned n_judges;
-
-static void renewals_pause(struct foreign_mounts *mounts, nsec_t begun)
-{
-    nsec_t ended = nsec_now(CLOCK_MONOTONIC);
-    nsec_t pause = (RENEW_SHARE * n_judges - 1) * (ended - begun);
-    nsec_t most = n_judges * RENEW_PAUSE_MAX;
-    mounts->renew_earliest = ended + (pause < most ? pause : most);
+    map64_clear(&trusted->devices);
+    map64_clear(&trusted->automounts);
+    int r = list_read(trusted, &trusted->own, "/proc/self/mountinfo");
+    r = r < 0 ? r : first_read(trusted);
+    r = r < 0 ? r : devices_add(trusted, &trusted->own);
+    return r < 0 ? r : devices_add(trusted, &trusted->first);
 }
 
 // Reads the lists of trusted mounts again if they have changed. Users can change the lists
 // (fusermount): at most a tenth of the time is spent on reading them.
 static int lists_renew(struct foreign_mounts *mounts)
 {
-    if (is_unchanged(&mounts->own) && (mounts->first.fd < 0 || is_unchanged(&mounts->first)))
+    struct trusted_mounts *trusted = mounts->trusted;
+    if (is_unchanged(&trusted->own) && (trusted->first.fd < 0 || is_unchanged(&trusted->first)))
         return 0;
     nsec_t begun = nsec_now(CLOCK_MONOTONIC);
-    if (begun < mounts->renew_earliest)
+    mounts->is_refused = begun < trusted->renew_earliest;
+    if (mounts->is_refused)
         return -EAGAIN;
-    int r = trusted_read(mounts);
+    int r = trusted_read(trusted);
     if (r < 0) {
-        list_clear(&mounts->own);
-        list_clear(&mounts->first);
+        list_clear(&trusted->own);
+        list_clear(&trusted->first);
     }
-    renewals_pause(mounts, begun);
+    nsec_t ended = nsec_now(CLOCK_MONOTONIC);
+    nsec_t pause = (RENEW_SHARE - 1) * (ended - begun);
+    trusted->renew_earliest = ended + (pause < RENEW_PAUSE_MAX ? pause : RENEW_PAUSE_MAX);
     return r;
 }
 
@@ -237,8 +230,8 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     if (mounts->n_other_reads == OTHER_READS_MAX)
         return -EAGAIN;
     mounts->n_other_reads++;
-    snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->proc, (int)pid);
-    return list_read(mounts, &mounts->other, path);
+    snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->trusted->proc, (int)pid);
+    return list_read(NULL, &mounts->other, path);
 }
 
 int foreign_mount_number(int fd, uint64_t *ret)
@@ -251,29 +244,67 @@ int foreign_mount_number(int fd, uint64_t *ret)
     return span_take_u64(&number, ret) ? 0 : -EXDEV;
 }
 
-static bool is_held(const struct foreign_mounts *mounts, uint64_t number)
+static void verdict_drop(struct trusted_mounts *trusted, struct mount_verdict *verdict)
 {
-    for (size_t i = 0; i < mounts->n_held; i++)
-        if (mounts->held[i].number == number)
-            return true;
-    return mounts->knows_memory && number == mounts->memory;
+    close_fd(verdict->fd);
+    *verdict = trusted->verdicts[--trusted->n_verdicts];
+}
+
+// Returns the verdict on the mount, or NULL.
+static struct mount_verdict *verdict_find(struct trusted_mounts *trusted, int32_t pid,
+                                          uint64_t number, nsec_t now)
+{
+    for (size_t i = 0; i < trusted->n_verdicts; i++) {
+        struct mount_verdict *verdict = &trusted->verdicts[i];
+        if (verdict->number != number || (verdict->result < 0 && verdict->pid != pid))
+            continue;
+        if (verdict->result == 0 || now - verdict->judged < REFUSED_MAX)
+            return verdict;
+        verdict_drop(trusted, verdict);
+        return NULL;
+    }
+    return NULL;
+}
+
+static struct mount_verdict *least_used(struct trusted_mounts *trusted)
+{
+    struct mount_verdict *least = &trusted->verdicts[0];
+    for (size_t i = 1; i < trusted->n_verdicts; i++)
+        if (trusted->verdicts[i].used < least->used)
+            least = &trusted->verdicts[i];
+    return least;
 }
 
 // Without a descriptor for the mount, the mount is judged again for the next file.
-static void hold(struct foreign_mounts *mounts, uint64_t number, int fd)
+static void verdict_add(struct trusted_mounts *trusted, struct mount_verdict verdict, int fd)
 {
-    if (!mounts->in_round || mounts->n_held == FOREIGN_HELD_MAX)
+    verdict.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (verdict.fd < 0)
         return;
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (copy >= 0)
-        mounts->held[mounts->n_held++] = (struct held_mount){.number = number, .fd = copy};
+    if (trusted->n_verdicts == FOREIGN_HELD_MAX)
+        verdict_drop(trusted, least_used(trusted));
+    trusted->verdicts[trusted->n_verdicts++] = verdict;
+}
+
+// A held file that is deleted keeps its space: another file of the mount takes its place soon.
+static void verdict_use(struct mount_verdict *verdict, int fd, nsec_t now)
+{
+    if (now - verdict->used > HELD_EACH) {
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (copy >= 0) {
+            close_fd(verdict->fd);
+            verdict->fd = copy;
+        }
+    }
+    verdict->used = now;
 }
 
 static int judge_by_lists(struct foreign_mounts *mounts, int32_t pid, uint64_t number)
 {
+    const struct trusted_mounts *trusted = mounts->trusted;
     int r = lists_renew(mounts);
-    if (r < 0 || map64_find(&mounts->own.devices, number) ||
-        map64_find(&mounts->first.devices, number))
+    if (r < 0 || map64_find(&trusted->own.devices, number) ||
+        map64_find(&trusted->first.devices, number))
         return r;
     r = pid ? other_renew(mounts, pid) : -EXDEV;
     if (r < 0)
@@ -281,25 +312,45 @@ static int judge_by_lists(struct foreign_mounts *mounts, int32_t pid, uint64_t n
     const uint64_t *device = map64_find(&mounts->other.devices, number);
     if (!device)
         return -ENODEV;
-    return map64_find(&mounts->devices, *device) ? 0 : -EXDEV;
+    return map64_find(&trusted->devices, *device) ? 0 : -EXDEV;
 }
 
 int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
 {
+    struct trusted_mounts *trusted = mounts->trusted;
     uint64_t number;
+    mounts->is_refused = false;
     int r = foreign_mount_number(fd, &number);
-    if (r < 0 || is_held(mounts, number))
+    if (r < 0 || (trusted->knows_memory && number == trusted->memory))
         return r;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    struct mount_verdict *known = verdict_find(trusted, pid, number, now);
+    if (known) {
+        verdict_use(known, fd, now);
+        return known->result;
+    }
     r = judge_by_lists(mounts, pid, number);
-    if (r == 0)
-        hold(mounts, number, fd);
+    if (r == 0 || r == -EXDEV || r == -ENODEV)
+        verdict_add(trusted,
+                    (struct mount_verdict){
+                        .number = number, .pid = pid, .result = r, .judged = now, .used = now},
+                    fd);
     return r;
+}
+
+void foreign_mounts_tidy(struct foreign_mounts *mounts)
+{
+    struct trusted_mounts *trusted = mounts->trusted;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    for (size_t i = trusted->n_verdicts; i-- > 0;)
+        if (now - trusted->verdicts[i].used > UNUSED_MAX)
+            verdict_drop(trusted, &trusted->verdicts[i]);
 }
 
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)
 {
     char link[32], path[PATH_MAX + 1];
-    if (mounts->automounts.n == 0)
+    if (mounts->trusted->automounts.n == 0)
         return false;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", folder);
     ssize_t n = readlink(link, path, PATH_MAX);
@@ -309,43 +360,76 @@ bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder
     if ((size_t)n + 1 + strlen(name) > PATH_MAX) // no key is of a longer path
         return false;
     n += snprintf(path + n, sizeof(path) - (size_t)n, "/%s", name);
-    return map64_find(&mounts->automounts, table_hash_bytes(path, (size_t)n)) != NULL;
+    return map64_find(&mounts->trusted->automounts, table_hash_bytes(path, (size_t)n)) != NULL;
 }
 
-void foreign_mounts_end(struct foreign_mounts *mounts)
-{
-    while (mounts->n_held > 0)
-        close_fd(mounts->held[--mounts->n_held].fd);
-    mounts->in_round = false;
-}
+static struct trusted_mounts *all_trusted;
 
-void foreign_mounts_begin(struct foreign_mounts *mounts)
+static void memory_learn(struct trusted_mounts *trusted)
 {
-    foreign_mounts_end(mounts);
-    mounts->in_round = true;
-    mounts->other_pid = 0;
-}
-
-void foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
-{
-    const struct mount_list none = {.fd = -1};
-    *mounts = (struct foreign_mounts){.proc = proc, .own = none, .first = none, .other = none};
-    n_judges++;
     CLEANUP(close_fdp) int memory = memfd_create("", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     if (memory < 0) // an older kernel
         memory = memfd_create("", MFD_CLOEXEC);
-    mounts->knows_memory = memory >= 0 && foreign_mount_number(memory, &mounts->memory) == 0;
+    trusted->knows_memory = memory >= 0 && foreign_mount_number(memory, &trusted->memory) == 0;
+}
+
+static struct trusted_mounts *trusted_of(const char *proc)
+{
+    for (struct trusted_mounts *trusted = all_trusted; trusted; trusted = trusted->next)
+        if (str_eq(trusted->proc, proc))
+            return trusted;
+    struct trusted_mounts *made = calloc(1, sizeof(*made));
+    char *copy = strdup(proc);
+    if (!made || !copy) {
+        free(made);
+        free(copy);
+        return NULL;
+    }
+    made->proc = copy;
+    made->own.fd = made->first.fd = -1;
+    memory_learn(made);
+    made->next = all_trusted;
+    all_trusted = made;
+    return made;
+}
+
+int foreign_mounts_init(struct foreign_mounts *mounts, const char *proc)
+{
+    *mounts = (struct foreign_mounts){.trusted = trusted_of(proc), .other = {.fd = -1}};
+    if (!mounts->trusted)
+        return -ENOMEM;
+    mounts->trusted->n_users++;
+    return 0;
+}
+
+static void list_done(struct mount_list *list)
+{
+    list_clear(list);
+    map64_done(&list->devices);
+}
+
+static void trusted_free(struct trusted_mounts *trusted)
+{
+    struct trusted_mounts **at = &all_trusted;
+    while (*at != trusted)
+        at = &(*at)->next;
+    *at = trusted->next;
+    while (trusted->n_verdicts > 0)
+        verdict_drop(trusted, &trusted->verdicts[0]);
+    list_done(&trusted->own);
+    list_done(&trusted->first);
+    map64_done(&trusted->devices);
+    map64_done(&trusted->automounts);
+    free(trusted->proc);
+    free(trusted);
 }
 
 void foreign_mounts_done(struct foreign_mounts *mounts)
 {
-    n_judges--;
-    foreign_mounts_end(mounts);
-    struct mount_list *const lists[] = {&mounts->own, &mounts->first, &mounts->other};
-    for (size_t i = 0; i < 3; i++) {
-        list_clear(lists[i]);
-        map64_done(&lists[i]->devices);
-    }
-    map64_done(&mounts->devices);
-    map64_done(&mounts->automounts);
+    if (!mounts->trusted)
+        return;
+    list_done(&mounts->other);
+    if (--mounts->trusted->n_users == 0)
+        trusted_free(mounts->trusted);
+    mounts->trusted = NULL;
 }

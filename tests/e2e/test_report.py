@@ -223,7 +223,8 @@ class Page(Report):
             for name, wanted in sums.items():
                 text = (folder / name).read_bytes()
                 self.assertEqual(hashlib.sha256(text).hexdigest(), wanted, name)
-                self.assertIn(text.decode().strip(), self.page.read_text(), name)
+                if not name.endswith("iife.js"):  # the source of the file in the page
+                    self.assertIn(text.decode().strip(), self.page.read_text(), name)
 
     def test_wrong_usage(self):
         for arguments, code in (([], 2), (["a", "b", "c"], 2), (["-", "-"], 2),

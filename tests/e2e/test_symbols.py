@@ -274,6 +274,29 @@ class Symbols(unittest.TestCase):
         self.assertEqual((self.dir / "trace").read_bytes() + (self.dir / "out").read_bytes(),
                          (self.dir / "copy").read_bytes())
 
+    def test_a_part_of_a_packet_at_the_end(self):
+        """The new packets would become the rest of it."""
+        self.convert("--symbol-path", self.lib.parent)
+        self.symbolize(output="copy")
+        whole, symbols = (self.dir / "trace").read_bytes(), (self.dir / "copy").read_bytes()
+        symbols = symbols[len(whole):]
+        part = b"\x0a\xe8\x07torn"
+        for n in range(1, len(part) + 1):
+            (self.dir / "trace").write_bytes(whole + part[:n])
+            self.assertIn(f"the copy leaves out {n} bytes", self.symbolize())
+            self.assertEqual((self.dir / "out").read_bytes(), whole + symbols)
+            self.assertIn("the last packet is not whole", self.symbolize("--symbols-only", code=1))
+
+    def test_the_copy_does_not_grow_the_trace(self):
+        self.convert("--symbol-path", self.lib.parent)
+        with open(self.dir / "trace", "ab") as trace:
+            for options in ((), ("--symbols-only",)):
+                done = subprocess.run([lib.MMSQL, "symbolize", *options, "--symbol-path",
+                                       self.lib.parent, self.dir / "trace", "-o", "-"],
+                                      stdout=trace, stderr=subprocess.PIPE, text=True, timeout=60)
+                self.assertEqual(done.returncode, 0 if options else 1, done.stderr)
+        self.symbolize(output="copy")  # of a trace that has the packets now
+
     def test_no_copy_is_written_without_symbols(self):
         self.convert("--symbol-path", self.lib.parent, build_id="00" * 20)
         (self.dir / "out").write_text("old")

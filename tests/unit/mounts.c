@@ -17,6 +17,17 @@
 
 #define LIST_MAX ((size_t)128 << 10) // of a process
 
+// Judges a file, also if other programs change mounts meanwhile.
+static int judge(struct foreign_mounts *mounts, int32_t pid, int fd)
+{
+    int r;
+    do {
+        mounts->trusted->renew_earliest = 0;
+        r = foreign_mounts_judge(mounts, pid, fd);
+    } while (r == -EAGAIN && mounts->is_refused);
+    return r;
+}
+
 static void a_file_of_this_namespace_is_trusted(void **state)
 {
     (void)state;
@@ -25,17 +36,17 @@ static void a_file_of_this_namespace_is_trusted(void **state)
     temp_folder_make(folder);
     foreign_mounts_init(&mounts, "/proc");
     CLEANUP(close_fdp) int fd = open(folder, O_PATH | O_CLOEXEC);
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), fd), 0);
-    assert_int_equal(foreign_mounts_judge(&mounts, 1, fd), 0);
+    assert_int_equal(judge(&mounts, getpid(), fd), 0);
+    assert_int_equal(judge(&mounts, 1, fd), 0);
     CLEANUP(close_fdp) int memory = memfd_create("memory", MFD_CLOEXEC);
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), memory), 0);
+    assert_int_equal(judge(&mounts, getpid(), memory), 0);
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0); // files that no namespace has
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), ends[0]), -ENODEV);
-    assert_int_equal(foreign_mounts_judge(&mounts, 0, ends[0]), -EXDEV);
+    assert_int_equal(judge(&mounts, getpid(), ends[0]), -ENODEV);
+    assert_int_equal(judge(&mounts, 0, ends[0]), -EXDEV);
     close(ends[0]);
     close(ends[1]);
-    assert_int_equal(foreign_mounts_judge(&mounts, getpid(), -1), -ENOENT);
+    assert_int_equal(judge(&mounts, getpid(), -1), -ENOENT);
     foreign_mounts_done(&mounts);
     assert_int_equal(rmdir(folder), 0);
 }
@@ -51,10 +62,10 @@ static void without_descriptors_nothing_is_judged(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    int r = foreign_mounts_judge(&mounts, 0, fd);
+    int r = judge(&mounts, 0, fd);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(r, -EMFILE);
-    assert_int_equal(foreign_mounts_judge(&mounts, 0, fd), 0);
+    assert_int_equal(judge(&mounts, 0, fd), 0);
     foreign_mounts_done(&mounts);
 }
 
@@ -77,7 +88,7 @@ static bool neighbour_start(struct neighbour *ret, const char *folder)
             c = 'n';
         do {
             if (c == 'm' ? mount("own", folder, "tmpfs", 0, "") < 0
-                         : c == 'u' && umount(folder) < 0)
+                         : c == 'u' && umount2(folder, MNT_DETACH) < 0)
                 c = 'n';
             (void)!write(from[1], &c, 1);
         } while (read(to[0], &c, 1) == 1);
@@ -118,15 +129,15 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
     if (started) {
         foreign_mounts_init(&mounts, "/proc");
         CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
-        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
+        assert_int_equal(judge(&mounts, neighbour.pid, shared), 0);
         // The list of the neighbour's mounts is known, and changes now.
         assert_true(neighbour_changes(&neighbour, 'm'));
         CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
-        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, own), -EXDEV);
-        assert_int_equal(foreign_mounts_judge(&mounts, neighbour.pid, shared), 0);
+        assert_int_equal(judge(&mounts, neighbour.pid, own), -EXDEV);
+        assert_int_equal(judge(&mounts, neighbour.pid, shared), 0);
         // Another process leads to the file: it was passed on.
-        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), own), -ENODEV);
-        assert_int_equal(foreign_mounts_judge(&mounts, getpid(), shared), -ENODEV);
+        assert_int_equal(judge(&mounts, getpid(), own), -ENODEV);
+        assert_int_equal(judge(&mounts, getpid(), shared), 0); // known by now
         foreign_mounts_done(&mounts);
     }
     neighbour_end(&neighbour);
@@ -144,18 +155,18 @@ static int change_twice(const char *folder)
         return -1;
     foreign_mounts_init(&mounts, "/proc");
     int before = open(folder, O_PATH | O_CLOEXEC);
-    if (foreign_mounts_judge(&mounts, 0, before) != 0 || foreign_mounts_changed(&mounts))
+    if (foreign_mounts_judge(&mounts, 0, before) != 0)
         return 1;
-    mounts.renew_earliest = NSEC_MAX;
+    mounts.trusted->renew_earliest = NSEC_MAX;
     if (mount("new", folder, "tmpfs", 0, "") < 0)
         return 2;
     int after = open(folder, O_PATH | O_CLOEXEC);
     for (int i = 0; i < 3; i++) // poll() tells of the change once
-        if (foreign_mounts_judge(&mounts, 0, i ? after : before) != -EAGAIN ||
-            !foreign_mounts_changed(&mounts))
+        if (foreign_mounts_judge(&mounts, 0, after) != -EAGAIN || !mounts.is_refused ||
+            foreign_mounts_judge(&mounts, 0, before) != 0 || mounts.is_refused)
             return 3;
-    mounts.renew_earliest = 0;
-    if (foreign_mounts_judge(&mounts, 0, after) != 0 || foreign_mounts_changed(&mounts) ||
+    mounts.trusted->renew_earliest = 0;
+    if (foreign_mounts_judge(&mounts, 0, after) != 0 ||
         foreign_mounts_judge(&mounts, 0, before) != 0)
         return 4;
     return 0;
@@ -182,40 +193,97 @@ static void an_old_list_judges_nothing(void **state)
     check_in_a_child(change_twice);
 }
 
-// Runs in a mount namespace of its own. All lists together are read in a tenth of the time, so each
-// of many pauses for long. Returns as change_twice() does.
-static int change_for_many(const char *folder)
+// Runs in a mount namespace of its own. One reading, and one judgement, serve all. Returns as
+// change_twice() does.
+static int judge_for_all(const char *folder)
 {
     struct foreign_mounts many[100];
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
+        mount("new", folder, "tmpfs", 0, "") < 0)
         return -1;
     for (size_t i = 0; i < ELEMENTS(many); i++)
-        foreign_mounts_init(&many[i], "/proc");
-    int file = open(folder, O_PATH | O_CLOEXEC);
-    nsec_t most = 0; // pauses per time of reading
-    for (int i = 0; i < 30; i++) {
-        if (mount("new", folder, "tmpfs", 0, "") < 0 || umount(folder) < 0)
+        if (foreign_mounts_init(&many[i], "/proc") < 0)
             return 1;
-        many[0].renew_earliest = 0;
-        nsec_t begun = nsec_now(CLOCK_MONOTONIC);
-        if (foreign_mounts_judge(&many[0], 0, file) != 0)
-            return 2;
-        nsec_t ended = nsec_now(CLOCK_MONOTONIC);
-        nsec_t pauses = (many[0].renew_earliest - ended) / (ended - begun);
-        most = pauses > most ? pauses : most;
+    int root = open("/", O_PATH | O_CLOEXEC), file = open(folder, O_PATH | O_CLOEXEC);
+    if (foreign_mounts_judge(&many[0], 0, root) != 0)
+        return 2;
+    many[0].trusted->renew_earliest = 0;
+    if (umount2(folder, MNT_DETACH) < 0 || mount("other", folder, "tmpfs", 0, "") < 0)
+        return 3;
+    int other = open(folder, O_PATH | O_CLOEXEC);
+    if (foreign_mounts_judge(&many[1], 0, other) != 0)
+        return 4;
+    many[0].trusted->renew_earliest = NSEC_MAX; // no list is read from here on
+    for (int n = 0; n < 3; n++) {
+        if (umount2(folder, MNT_DETACH) < 0 || mount("again", folder, "tmpfs", 0, "") < 0)
+            return 5;
+        for (size_t i = 0; i < ELEMENTS(many); i++)
+            if (foreign_mounts_judge(&many[i], 0, other) != 0 ||
+                foreign_mounts_judge(&many[i], 0, root) != 0 ||
+                foreign_mounts_judge(&many[i], 0, file) != -EAGAIN)
+                return 6;
     }
     for (size_t i = 0; i < ELEMENTS(many); i++)
         foreign_mounts_done(&many[i]);
-    return most < 100 ? 3 : 0; // 999; a delay of this process between two clocks makes it less
+    return 0;
 }
 
-static void all_judges_share_a_tenth_of_the_time(void **state)
+static void all_know_what_one_has_judged(void **state)
 {
     (void)state;
-    check_in_a_child(change_for_many);
+    check_in_a_child(judge_for_all);
 }
 
-// Looks outside of a round, over a long time: a list that changes now and then is read each time.
+// Holds a file of each of more mounts than are held, and uses the first ones again and again.
+static int judge_many_mounts(const char *folder)
+{
+    enum { N = FOREIGN_HELD_MAX + 20, USED = 5 };
+    struct foreign_mounts mounts;
+    int fds[N];
+    char name[TEMP_FOLDER_MAX + 16];
+    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
+        mount("all", folder, "tmpfs", 0, "") < 0)
+        return -1;
+    if (foreign_mounts_init(&mounts, "/proc") < 0)
+        return 1;
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof(name), "%s/%d", folder, i);
+        if (mkdir(name, 0755) < 0 || mount("many", name, "tmpfs", 0, "size=4k") < 0)
+            return 2;
+        fds[i] = open(name, O_PATH | O_CLOEXEC);
+    }
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k <= USED; k++)
+            if (foreign_mounts_judge(&mounts, 0, fds[k < USED && k < i ? k : i]) != 0)
+                return 3;
+    if (mounts.trusted->n_verdicts != FOREIGN_HELD_MAX)
+        return 4;
+    mounts.trusted->renew_earliest = NSEC_MAX;
+    snprintf(name, sizeof(name), "%s/0", folder);
+    if (mount("change", name, "tmpfs", 0, "") < 0)
+        return 5;
+    for (int i = 0; i < USED; i++)
+        if (foreign_mounts_judge(&mounts, 0, fds[i]) != 0)
+            return 6;
+    if (foreign_mounts_judge(&mounts, 0, fds[N - 1]) != 0 ||
+        foreign_mounts_judge(&mounts, 0, fds[USED]) != -EAGAIN)
+        return 7;
+    for (size_t i = 0; i < mounts.trusted->n_verdicts; i++)
+        mounts.trusted->verdicts[i].used -= 60 * NSEC_PER_SEC;
+    foreign_mounts_tidy(&mounts);
+    if (mounts.trusted->n_verdicts != 0)
+        return 8;
+    foreign_mounts_done(&mounts);
+    return 0;
+}
+
+static void the_mounts_in_use_stay_known(void **state)
+{
+    (void)state;
+    check_in_a_child(judge_many_mounts);
+}
+
+// The list of a process that changes now and then is read each time, but not too often.
 static void a_process_may_change_its_mounts(void **state)
 {
     (void)state;
@@ -226,17 +294,19 @@ static void a_process_may_change_its_mounts(void **state)
     bool started = neighbour_start(&neighbour, folder);
     if (started) {
         foreign_mounts_init(&mounts, "/proc");
-        CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
         int n_late = 0;
         for (int i = 0; i < 12; i++) {
-            int r = foreign_mounts_judge(&mounts, neighbour.pid, shared);
+            assert_true(neighbour_changes(&neighbour, 'm'));
+            CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
+            int r = judge(&mounts, neighbour.pid, own);
             if (r == -EAGAIN) { // later, the file is judged
                 n_late++;
                 mounts.other_until = 0;
-                r = foreign_mounts_judge(&mounts, neighbour.pid, shared);
+                r = judge(&mounts, neighbour.pid, own);
             }
-            assert_int_equal(r, 0);
-            assert_true(neighbour_changes(&neighbour, i % 2 ? 'u' : 'm'));
+            assert_int_equal(r, -EXDEV);
+            assert_true(neighbour_changes(&neighbour, 'u'));
+            assert_int_equal(judge(&mounts, neighbour.pid, own), -EXDEV); // known
         }
         assert_true(n_late <= 2); // four readings in a period
         foreign_mounts_done(&mounts);
@@ -259,15 +329,16 @@ static void long_names_are_no_automounts(void **state)
     for (size_t size = 200; size <= sizeof(name) - 1; size += 1) {
         memset(name, 'n', size);
         name[size] = '\0';
-        assert_int_equal(map64_set(&mounts.automounts, 1, 0), 0);
+        assert_int_equal(map64_set(&mounts.trusted->automounts, 1, 0), 0);
         assert_false(foreign_mounts_is_automount(&mounts, fd, name));
         char path[PATH_MAX + NAME_MAX];
         int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
         if (n > PATH_MAX)
             continue;
-        assert_int_equal(map64_set(&mounts.automounts, table_hash_bytes(path, (size_t)n), 0), 0);
+        assert_int_equal(
+            map64_set(&mounts.trusted->automounts, table_hash_bytes(path, (size_t)n), 0), 0);
         assert_true(foreign_mounts_is_automount(&mounts, fd, name));
-        map64_clear(&mounts.automounts);
+        map64_clear(&mounts.trusted->automounts);
     }
     foreign_mounts_done(&mounts);
     assert_int_equal(rmdir(folder), 0);
@@ -300,9 +371,9 @@ static void a_cut_line_is_not_read(void **state)
     snprintf(text, LIST_MAX, "%s / / rw - none\n", line);
     temp_file_write(folder, "8/mountinfo", text, strlen(text));
     foreign_mounts_init(&mounts, folder);
-    assert_int_equal(foreign_mounts_judge(&mounts, 0, held), 0);
-    assert_int_equal(foreign_mounts_judge(&mounts, 7, ends[0]), -ENODEV);
-    assert_int_equal(foreign_mounts_judge(&mounts, 8, ends[0]), 0); // the same line as a whole
+    assert_int_equal(judge(&mounts, 0, held), 0);
+    assert_int_equal(judge(&mounts, 7, ends[0]), -ENODEV);
+    assert_int_equal(judge(&mounts, 8, ends[0]), 0); // the same line as a whole
     foreign_mounts_done(&mounts);
     close(ends[0]);
     close(ends[1]);
@@ -333,7 +404,7 @@ static void fuse_of_a_user_is_not_trusted(void **state)
                  cases[i].type);
         temp_file_write(folder, "1/mountinfo", line, strlen(line));
         foreign_mounts_init(&mounts, folder);
-        assert_int_equal(foreign_mounts_judge(&mounts, 0, ends[0]), cases[i].result);
+        assert_int_equal(judge(&mounts, 0, ends[0]), cases[i].result);
         foreign_mounts_done(&mounts);
     }
     close(ends[0]);
@@ -348,7 +419,8 @@ int main(void)
         cmocka_unit_test(without_descriptors_nothing_is_judged),
         cmocka_unit_test(a_file_system_that_is_mounted_there_alone_is_not_trusted),
         cmocka_unit_test(an_old_list_judges_nothing),
-        cmocka_unit_test(all_judges_share_a_tenth_of_the_time),
+        cmocka_unit_test(all_know_what_one_has_judged),
+        cmocka_unit_test(the_mounts_in_use_stay_known),
         cmocka_unit_test(a_process_may_change_its_mounts),
         cmocka_unit_test(long_names_are_no_automounts),
         cmocka_unit_test(a_cut_line_is_not_read),

@@ -57,7 +57,12 @@ static int hold(const char *path)
 {
     struct stat st;
     const struct named_path how = {.mounts = &mounts};
-    CLEANUP(close_fdp) int fd = named_path_hold(&how, path, &st);
+    int fd;
+    do { // other programs may change mounts
+        mounts.trusted->renew_earliest = 0;
+        fd = named_path_hold(&how, path, &st);
+    } while (fd == -EAGAIN);
+    close_fd(fd);
     return fd < 0 ? fd : 0;
 }
 
@@ -78,6 +83,11 @@ static const char *walk(const char *pattern)
             assert_int_equal(fstat(found.held, &st), 0);
             assert_int_equal(st.st_ino, found.st.st_ino);
             has[*name - 'a'] = true;
+        }
+        if (r == -EAGAIN) { // other programs may change mounts
+            mounts.trusted->renew_earliest = 0;
+            named_files_repeat(&found);
+            continue;
         }
         has[26] |= r < 0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The search for files, in real temporary trees, and in a /proc made of plain files and links.
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -90,7 +91,7 @@ static void deletion_and_replacement_are_noticed(void **state)
     assert_int_equal(unlink(goes), 0);
     make_file("d/fresh", 6000);
     assert_int_equal(rename(fresh, replaced), 0);
-    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    scan_whole(set);
     int n_forgotten = 0;
     file_set_sweep(set, count_forgotten, &n_forgotten);
     assert_int_equal(n_forgotten, 2);
@@ -174,7 +175,7 @@ static void processes_lead_to_mapped_files(void **state)
     // When the process ends, its file leaves the set.
     CLEANUP(freep) char *gone = path_of("proc/11/maps");
     assert_int_equal(unlink(gone), 0);
-    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    scan_whole(set);
     assert_true(file_set_files(set)->items[0]->gone);
     file_set_free(set);
 }
@@ -185,8 +186,8 @@ static int look_without_descriptors(char *proc, char *link)
     struct file_set_options options = {.pids = pids, .n_pids = 1, .max_files = 9, .proc = proc};
     struct file_set *set;
     int fd;
-    // The set leaves 432 descriptors to the rest of the program, and to its scans.
-    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){432, 432}) < 0 ||
+    // The set leaves 648 descriptors to the rest of the program, and to its scans.
+    if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){648, 648}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0)
         return 1;
     if (file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
@@ -309,7 +310,7 @@ static void known_files_stay_known_when_others_go(void **state)
     struct file_set *set = scan(&options);
     assert_int_equal(file_set_files(set)->n, 4);
     write_text("proc/10/maps", maps, (size_t)(strchr(strchr(maps, '\n') + 1, '\n') + 1 - maps));
-    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    scan_whole(set);
     file_set_sweep(set, NULL, NULL);
     assert_int_equal(file_set_files(set)->n, 2);
     for (int i = 0; i < 4; i++) { // no file can be opened now
@@ -318,7 +319,7 @@ static void known_files_stay_known_when_others_go(void **state)
         assert_int_equal(unlink(link), 0);
     }
     write_text("proc/10/maps", maps, n);
-    assert_int_equal(file_set_scan(set, NSEC_MAX), 0);
+    scan_whole(set);
     assert_true(has(set, "lib0.so"));
     assert_true(has(set, "lib1.so"));
     assert_int_equal(file_set_files(set)->n, 2);
@@ -347,7 +348,7 @@ static int scan_leased_file(char *path, char *unused)
     sigaddset(&io, SIGIO);
     // No file stays open: each look opens the file.
     if (sigprocmask(SIG_BLOCK, &io, NULL) < 0 ||
-        setrlimit(RLIMIT_NOFILE, &(struct rlimit){432, 432}) < 0 ||
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){648, 648}) < 0 ||
         file_set_new(&options, &set, NULL) < 0 || file_set_scan(set, NSEC_MAX) != 0 ||
         file_set_files(set)->n != 1 || file_set_files(set)->items[0]->fd != -1)
         return 1;
@@ -381,6 +382,64 @@ static void the_leases_of_closed_files_stay(void **state)
         skip_because("the file system of temporary files has no leases");
 }
 
+static int n_descriptors(void)
+{
+    int n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+// A walk keeps a descriptor for each folder that it is in.
+static void the_sets_of_a_user_walk_one_after_the_other(void **state)
+{
+    (void)state;
+    enum { DEPTH = 60, N = 8 };
+    char name[2 * DEPTH + 16] = "deep";
+    make_dir(name);
+    CLEANUP(freep) char *path = path_of(name);
+    for (int i = 0; i < DEPTH; i++) {
+        strcat(name, "/d");
+        make_dir(name);
+    }
+    strcat(name, "/file");
+    make_file(name, 5000);
+    struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
+    struct file_set_options options = {
+        .paths = &path, .n_paths = 1, .max_files = 9, .proc = "/proc", .requester = &member};
+    struct file_set *sets[N], *own;
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(file_set_new(&options, &sets[i], NULL), 0);
+    options.requester = NULL;
+    assert_int_equal(file_set_new(&options, &own, NULL), 0);
+    assert_int_equal(file_set_peers(sets[0]), N);
+    assert_int_equal(file_set_peers(own), 1);
+    const int before = n_descriptors();
+    int most = 0, n_left = N;
+    bool done[N] = {0};
+    for (nsec_t end = nsec_now(CLOCK_MONOTONIC) + 60 * NSEC_PER_SEC;
+         n_left > 0 && nsec_now(CLOCK_MONOTONIC) < end;) {
+        for (size_t i = 0; i < N; i++) {
+            if (done[i] || file_set_scan(sets[i], 0) == FILE_SET_E_AGAIN)
+                continue;
+            done[i] = true;
+            n_left--;
+        }
+        int now = n_descriptors();
+        most = now > most ? now : most;
+    }
+    assert_int_equal(n_left, 0);
+    assert_in_range(most - before, DEPTH, 2 * DEPTH);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(file_set_files(sets[i])->n, 1);
+        file_set_free(sets[i]);
+    }
+    file_set_free(own);
+}
+
 static size_t n_open(const struct file_set *set)
 {
     size_t n = 0;
@@ -395,7 +454,8 @@ static int share_descriptors(char *path, char *unused)
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    const rlim_t limit = 256 + 3 * 176 + 8; // of the program, of three sets, of files
+    // Of the program, of three sets, of three walks, of files.
+    const rlim_t limit = 512 + 3 * 8 + 3 * 128 + 8;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *sets[3];
@@ -419,7 +479,7 @@ static int give_descriptors_back(char *path, char *unused)
     (void)unused;
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    const rlim_t limit = 256 + 2 * 176 + 8;
+    const rlim_t limit = 512 + 2 * 8 + 2 * 128 + 8;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
     struct file_set *first = scan(&options), *second;
@@ -537,6 +597,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_with_equal_keys_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(known_files_stay_known_when_others_go, setup, teardown),
         cmocka_unit_test(the_leases_of_closed_files_stay),
+        cmocka_unit_test_setup_teardown(the_sets_of_a_user_walk_one_after_the_other, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),
         cmocka_unit_test(own_mapped_files_are_found),
         cmocka_unit_test(maps_lines_are_parsed_or_refused),

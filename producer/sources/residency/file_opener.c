@@ -59,7 +59,8 @@ static int open_by_name(struct file_opener *opener, const struct file_mapping *m
 }
 
 // Opens a file by its address range (map_files). This leads to the right file even if the file was
-// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE.
+// deleted or is in another mount namespace, but needs CAP_CHECKPOINT_RESTORE. The process can have
+// executed a set-uid program since it was checked.
 static int open_by_range(struct file_opener *opener, const struct file_mapping *mapped, int *ret_fd,
                          struct stat *ret_stat)
 {
@@ -74,32 +75,30 @@ static int open_by_range(struct file_opener *opener, const struct file_mapping *
         opener->late_pid = mapped->pid;
         opener->late_until = nsec_now(CLOCK_MONOTONIC) + LATE_PAUSE;
     }
+    if (r == 0 && !requester_may_trace(opener->requester, opener->proc, mapped->pid))
+        r = -ESRCH;
     if (r == 0)
         r = foreign_mounts_judge(&opener->mounts, mapped->pid, held.fd);
     return r < 0 ? r : file_open_held(held.fd, ret_fd, ret_stat);
 }
 
-// The process can have executed a set-uid program since it was checked.
-static int open_range_of(struct file_opener *opener, const struct file_mapping *mapped, int *ret_fd,
-                         struct stat *ret_stat)
+// Returns whether the name may lead to a file that the address range does not lead to: without the
+// capability; for a process with another root, which cannot reach the mount (-ENODEV); and while
+// the mounts of the process cannot be read.
+static bool may_lead(int by_range)
 {
-    CLEANUP(close_fdp) int fd = -1;
-    int r = open_by_range(opener, mapped, &fd, ret_stat);
-    if (r == 0 && !requester_may_trace(opener->requester, opener->proc, mapped->pid))
-        r = -ESRCH;
-    if (r == 0)
-        *ret_fd = steal_fd(&fd);
-    return r;
+    return by_range == -EPERM || by_range == -EACCES || by_range == -ENODEV || by_range == -EAGAIN;
 }
 
-// Opens a mapped file. Its name serves where its address range does not: without the capability;
-// and for a process with another root, which cannot reach the mount (-ENODEV).
 int file_opener_open_mapped(struct file_opener *opener, const struct file_mapping *mapped,
                             const char *path, int *ret_fd, struct stat *ret_stat)
 {
-    int r = open_range_of(opener, mapped, ret_fd, ret_stat);
-    if (r != -EPERM && r != -EACCES && r != -ENODEV)
+    int r = open_by_range(opener, mapped, ret_fd, ret_stat);
+    if (!may_lead(r))
         return r;
+    bool is_refused = r == -EAGAIN && opener->mounts.is_refused;
     int by_name = open_by_name(opener, mapped, path, ret_fd, ret_stat);
-    return by_name == 0 || file_error_passes(by_name) || r != -ENODEV ? by_name : r;
+    opener->mounts.is_refused |= is_refused && by_name < 0;
+    bool says_more = r == -EPERM || r == -EACCES || (r == -ENODEV && file_error_passes(by_name));
+    return by_name == 0 || says_more ? by_name : r;
 }

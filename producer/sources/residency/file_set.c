@@ -29,11 +29,9 @@
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/file_opener.h"
 #include "producer/sources/residency/named_files.h"
+#include "producer/sources/residency/set_user.h"
 
-// Descriptors reserved for the rest of the program.
-#define FDS_RESERVED   256
-#define FDS_EACH       (NAMED_DEPTH_MAX + FOREIGN_HELD_MAX + 16) // walk, mounts, files being opened
-#define SHARE_MEMBER   4 // a user who is not root takes a part of the others
+#define WALK_PAUSE     (20 * NSEC_PER_MSEC)
 #define PATH_ROOM      8192
 #define MAPPED_MAX     65536
 #define LATE_SCANS_MAX 30
@@ -42,16 +40,16 @@
 
 VEC_DEFINE(pid_list, int32_t);
 
-enum scan_stage { SCAN_IDLE, SCAN_PATHS, SCAN_NAMES, SCAN_PIDS, SCAN_MAPS };
+enum scan_stage { SCAN_IDLE, SCAN_PATHS, SCAN_NAMES, SCAN_PROCESSES, SCAN_PIDS, SCAN_MAPS };
 
 struct file_set {
     struct file_set_options options;
+    struct set_user *user; // of `users`
     struct residency_files files;
     struct map64 by_inode;   // hash of (st_dev, inode) -> address of the file
     struct map64 mapped;     // key_of() a maps line -> see REFUSED
     struct map64 subvolumes; // devices whose inode numbers repeat -> 0
     uint32_t last_id;
-    size_t n_open; // files that are open
     bool full_logged;
 
     enum scan_stage stage;
@@ -60,6 +58,8 @@ struct file_set {
     bool was_late;     // this scan could not read a process, or the mounts, in time
     bool again;        // the last step is to be repeated: the mounts could not be judged
     nsec_t begun;      // time of the scan (CLOCK_MONOTONIC)
+    nsec_t walk_due;   // another set of the user walks: the scan waits until then; 0: no wait
+    DIR *processes;    // owned; in SCAN_PROCESSES
     unsigned n_lines;  // of the maps of the present process
     bool told_name;    // a failure of the present path was logged
     bool told_changes; // the changes of mounts were logged
@@ -78,26 +78,6 @@ static uint64_t identity(uint64_t device, uint64_t inode)
     return table_hash_u64(inode ^ table_hash_u64(device));
 }
 
-// All sets, and their open files.
-static size_t n_sets, n_open_all;
-
-// Returns how many files may be open: the rest of the program has its reserve, and each set.
-static size_t n_open_max(void)
-{
-    struct rlimit limit;
-    const rlim_t reserved = FDS_RESERVED + n_sets * FDS_EACH;
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > reserved
-               ? limit.rlim_cur - reserved
-               : 0;
-}
-
-static bool may_stay_open(const struct file_set *set)
-{
-    bool is_limited = set->options.requester && set->options.requester->is_limited;
-    size_t most = n_open_max();
-    return n_open_all < most && (!is_limited || set->n_open < most / SHARE_MEMBER);
-}
-
 int file_set_new(const struct file_set_options *options, struct file_set **ret, struct err *err)
 {
     struct file_set *set = calloc(1, sizeof(*set));
@@ -105,29 +85,31 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
         return err_errno(err, -ENOMEM, "page residency");
     set->options = *options;
     fd_limit_raise(RLIM_INFINITY);
-    n_sets++;
+    if (foreign_mounts_init(&set->opener.mounts, options->proc) == 0)
+        set->user = set_user_join(options->requester);
+    if (!set->user) {
+        foreign_mounts_done(&set->opener.mounts);
+        free(set);
+        return err_errno(err, -ENOMEM, "page residency");
+    }
     set->maps_file.fd = -1;
     set->opener.proc = options->proc;
     set->opener.requester = options->requester;
-    foreign_mounts_init(&set->opener.mounts, options->proc);
     *ret = set;
     return 0;
 }
 
 static void file_close(struct file_set *set, struct residency_file *file)
 {
-    if (file->fd >= 0) {
-        set->n_open--;
-        n_open_all--;
-    }
+    if (file->fd >= 0)
+        set_user_count(set->user, -1);
     file->fd = close_fd(file->fd);
 }
 
-// Closes files until the others may stay open: there can be more sets than before. The files are
-// opened for each look from now on.
+// The files that are closed are opened for each look from now on.
 static void close_some(struct file_set *set)
 {
-    for (size_t i = set->files.n; i > 0 && n_open_all > n_open_max(); i--)
+    for (size_t i = set->files.n; i > 0 && set_user_must_close(set->user); i--)
         file_close(set, set->files.items[i - 1]);
 }
 
@@ -138,12 +120,21 @@ static void file_free(struct file_set *set, struct residency_file *file)
     free(file);
 }
 
+static void walk_end(struct file_set *set)
+{
+    named_files_end(&set->names);
+    if (set->user->walker == set)
+        set->user->walker = NULL;
+}
+
 static void scan_end(struct file_set *set)
 {
     if (set->stage == SCAN_NAMES)
-        named_files_end(&set->names);
+        walk_end(set);
+    closedirp(&set->processes);
+    set->processes = NULL;
     process_file_close(&set->maps_file);
-    foreign_mounts_end(&set->opener.mounts);
+    foreign_mounts_tidy(&set->opener.mounts);
     set->again = false;
     set->stage = SCAN_IDLE;
 }
@@ -154,7 +145,6 @@ struct file_set *file_set_free(struct file_set *set)
         return NULL;
     int saved = errno;
     scan_end(set);
-    n_sets--;
     vec_foreach(&set->files, file)
         file_free(set, *file);
     residency_files_done(&set->files);
@@ -163,9 +153,15 @@ struct file_set *file_set_free(struct file_set *set)
     map64_done(&set->mapped);
     map64_done(&set->subvolumes);
     foreign_mounts_done(&set->opener.mounts);
+    set_user_leave(set->user);
     free(set);
     errno = saved;
     return NULL;
+}
+
+size_t file_set_peers(const struct file_set *set)
+{
+    return set->user->is_limited ? set->user->n_sets : 1;
 }
 
 const struct residency_files *file_set_files(const struct file_set *set)
@@ -250,10 +246,9 @@ static int add_opened(struct file_set *set, const char *path, const struct file_
         return -ENOMEM;
     }
     file->id = ++set->last_id;
-    if (may_stay_open(set)) {
+    if (set_user_may_open(set->user)) {
         file->fd = steal_fd(&owned);
-        set->n_open++;
-        n_open_all++;
+        set_user_count(set->user, 1);
     }
     meet(set, file, mapped);
     residency_files_push(&set->files, file);
@@ -270,7 +265,7 @@ static bool may_repeat(const struct file_set *set)
 // repeated.
 static bool must_judge_again(struct file_set *set, int error)
 {
-    if (error != -EAGAIN || !foreign_mounts_changed(&set->opener.mounts))
+    if (error != -EAGAIN || !set->opener.mounts.is_refused)
         return false;
     if (may_repeat(set))
         return true;
@@ -353,35 +348,45 @@ static int step_names(struct file_set *set)
     if (r < 0)
         name_complain(set, set->names.path, r);
     if (r == NAMED_END) {
-        named_files_end(&set->names);
+        walk_end(set);
         set->position++;
         set->stage = SCAN_PATHS;
     }
     return 0;
 }
 
-static int list_pids(struct file_set *set)
+// Begins the list of processes.
+static int begin_pids(struct file_set *set)
 {
+    set->position = 0;
+    set->stage = SCAN_PIDS;
     pid_list_clear(&set->pids);
     for (size_t i = 0; i < set->options.n_pids; i++)
         if (pid_list_push(&set->pids, set->options.pids[i]) < 0)
             return -ENOMEM;
     if (!set->options.n_cmdlines)
         return 0;
-    DIR *dir CLEANUP(closedirp) = opendir(set->options.proc);
-    if (!dir) {
+    set->processes = opendir(set->options.proc);
+    if (set->processes)
+        set->stage = SCAN_PROCESSES;
+    else
         scan_complain(set, "linux.page_residency: %s: %s", set->options.proc, strerror(errno));
+    return 0;
+}
+
+static int step_processes(struct file_set *set)
+{
+    int32_t pid = process_next(set->processes);
+    if (pid == 0) {
+        closedirp(&set->processes);
+        set->processes = NULL;
+        set->stage = SCAN_PIDS;
         return 0;
     }
-    int r = 0;
-    for (int32_t pid; r == 0 && (pid = process_next(dir));) {
-        int called = process_is_called(set->options.proc, pid, set->options.cmdlines,
-                                       set->options.n_cmdlines);
-        set->was_late |= process_file_is_late(called);
-        if (called > 0)
-            r = pid_list_push(&set->pids, pid);
-    }
-    return r;
+    int called =
+        process_is_called(set->options.proc, pid, set->options.cmdlines, set->options.n_cmdlines);
+    set->was_late |= process_file_is_late(called);
+    return called > 0 ? pid_list_push(&set->pids, pid) : 0;
 }
 
 // In set->mapped: the address of a file, or REFUSED with the scan in which the file was refused.
@@ -563,6 +568,26 @@ static int step_maps(struct file_set *set)
     return 0;
 }
 
+static int begin_walk(struct file_set *set)
+{
+    struct set_user *user = set->user;
+    if (user->is_limited && user->walker) {
+        set->walk_due = nsec_now(CLOCK_MONOTONIC) + WALK_PAUSE;
+        return 0;
+    }
+    user->walker = set;
+    named_files_begin(&set->names,
+                      &(struct named_path){
+                          .mounts = &set->opener.mounts,
+                          .may_use = requester_may_use,
+                          .userdata = (void *)(uintptr_t)set->options.requester,
+                      },
+                      set->options.paths[set->position]);
+    set->told_name = false;
+    set->stage = SCAN_NAMES;
+    return 0;
+}
+
 // Does one step. Sets *ret_done if no step is left.
 static int step(struct file_set *set, bool *ret_done)
 {
@@ -572,7 +597,6 @@ static int step(struct file_set *set, bool *ret_done)
         set->position = 0;
         set->was_late = false;
         set->begun = nsec_now(CLOCK_MONOTONIC);
-        foreign_mounts_begin(&set->opener.mounts);
         set->told_pid = 0;
         if (set->mapped.n >= MAPPED_MAX)
             mapped_prune(set);
@@ -581,23 +605,11 @@ static int step(struct file_set *set, bool *ret_done)
         set->stage = SCAN_PATHS;
         return 0;
     case SCAN_PATHS:
-        if (set->position < set->options.n_paths) {
-            named_files_begin(&set->names,
-                              &(struct named_path){
-                                  .mounts = &set->opener.mounts,
-                                  .may_use = requester_may_use,
-                                  .userdata = (void *)(uintptr_t)set->options.requester,
-                              },
-                              set->options.paths[set->position]);
-            set->told_name = false;
-            set->stage = SCAN_NAMES;
-            return 0;
-        }
-        set->position = 0;
-        set->stage = SCAN_PIDS;
-        return list_pids(set);
+        return set->position < set->options.n_paths ? begin_walk(set) : begin_pids(set);
     case SCAN_NAMES:
         return step_names(set);
+    case SCAN_PROCESSES:
+        return step_processes(set);
     case SCAN_PIDS:
         *ret_done = set->position == set->pids.n;
         return step_pids(set);
@@ -618,10 +630,11 @@ static bool may_stay(const struct file_set *set, const struct residency_file *fi
 
 nsec_t file_set_resumes(const struct file_set *set)
 {
-    const nsec_t earliest = set->opener.mounts.renew_earliest, last = set->begun + REPEATS_MAX;
-    if (!foreign_mounts_changed(&set->opener.mounts) || !may_repeat(set))
-        return 0;
-    return earliest < last ? earliest : last;
+    const struct foreign_mounts *mounts = &set->opener.mounts;
+    const nsec_t last = set->begun + REPEATS_MAX;
+    if (set->walk_due || !mounts->is_refused || !may_repeat(set))
+        return set->walk_due;
+    return mounts->trusted->renew_earliest < last ? mounts->trusted->renew_earliest : last;
 }
 
 int file_set_scan(struct file_set *set, nsec_t deadline)
@@ -629,6 +642,8 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
     for (bool done = false; !done;) {
         if (nsec_now(CLOCK_MONOTONIC) < file_set_resumes(set))
             return FILE_SET_E_AGAIN;
+        set->walk_due = 0;
+        set->opener.mounts.is_refused = false;
         int r = step(set, &done);
         if (r < 0) {
             scan_end(set);
@@ -666,8 +681,6 @@ int file_set_acquire(struct file_set *set, const struct residency_file *file, in
         *ret_fd = file->fd;
         return 0;
     }
-    if (!set->opener.mounts.in_round) // no scan holds the mounts
-        foreign_mounts_begin(&set->opener.mounts);
     int r = file->by_path ? open_same(set, file, NULL, ret_fd) : -ENOENT;
     if (r == 0 || !file->mapped.pid)
         return r;
@@ -683,8 +696,7 @@ void file_set_release(const struct residency_file *file, int fd)
 
 void file_set_looked(struct file_set *set)
 {
-    if (set->stage == SCAN_IDLE)
-        foreign_mounts_end(&set->opener.mounts);
+    foreign_mounts_tidy(&set->opener.mounts);
 }
 
 void file_set_sweep(struct file_set *set, void (*forget)(void *, struct residency_file *),

@@ -75,8 +75,11 @@ struct file_set *file_set_free(struct file_set *set); // closes all files; relea
 // first scan logs its failures.
 int file_set_scan(struct file_set *set, nsec_t deadline);
 // Returns when the scan can go on (CLOCK_MONOTONIC; 0: at once): the mounts may have changed so
-// often that they cannot be judged before.
+// often that they cannot be judged before, or another set of the same user walks along a path.
 nsec_t file_set_resumes(const struct file_set *set);
+
+// Returns how many sets the requester has, this one included; 1 for root.
+size_t file_set_peers(const struct file_set *set);
 
 // Returns the files in the order of discovery. Scans append files; only a sweep removes files.
 const struct residency_files *file_set_files(const struct file_set *set);
@@ -86,8 +89,8 @@ const struct residency_files *file_set_files(const struct file_set *set);
 // of process_file_is_late() if the process that maps the file cannot be asked now.
 int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd);
 void file_set_release(const struct residency_file *file, int fd);
-// Ends a round of looks. The mounts that were judged are held until then, so that changes of other
-// mounts do not delay the looks.
+// Ends a round of looks. Mounts that were judged are held for a while, so that changes of other
+// mounts do not delay the next looks.
 void file_set_looked(struct file_set *set);
 
 // Calls `forget` for each file that is `gone`, then removes the file.

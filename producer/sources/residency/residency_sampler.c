@@ -31,7 +31,7 @@
 #define SLICE            NSEC_PER_MSEC
 #define PAUSE            (NSEC_PER_MSEC / 4)
 #define RESCAN_PAUSE     NSEC_PER_SEC // after files were deleted
-// Others wait meanwhile. All samplers share the time.
+// Others wait meanwhile. The samplers of a user who is not root share the time.
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
 #define FLUSH_MAX         (200 * NSEC_PER_MSEC)
 #define STOP_MAX          NSEC_PER_SEC
@@ -73,9 +73,8 @@ struct sampler {
     uint32_t n_changed;
     uint32_t n_missed; // missed rounds since the last written round
     uint64_t n_samples, n_lost;
+    uint64_t n_left_out; // looks that a flush or the end had no time for
 };
-
-static unsigned n_samplers;
 
 static struct residency_file_info info_of(const struct sampler *sampler,
                                           const struct residency_file *file)
@@ -421,19 +420,22 @@ static void on_rescan(void *userdata)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
-static nsec_t deadline_of_share(nsec_t most)
+static nsec_t deadline_of_share(const struct sampler *sampler, nsec_t most)
 {
-    return nsec_now(CLOCK_MONOTONIC) + most / n_samplers;
+    return nsec_now(CLOCK_MONOTONIC) + most / (nsec_t)file_set_peers(sampler->files);
 }
 
-// Does a whole round, within the share of `most`.
+// Does a whole round, within the share of `most`. The files that are left out are counted.
 static void sample_now(struct sampler *sampler, nsec_t most)
 {
-    nsec_t deadline = deadline_of_share(most);
-    if (sampler->in_round && !continue_round(sampler, deadline))
-        return;
-    begin_round(sampler);
-    continue_round(sampler, deadline);
+    nsec_t deadline = deadline_of_share(sampler, most);
+    bool in_time = !sampler->in_round || continue_round(sampler, deadline);
+    if (in_time) {
+        begin_round(sampler);
+        in_time = continue_round(sampler, deadline);
+    }
+    if (!in_time)
+        sampler->n_left_out += file_set_files(sampler->files)->n - sampler->position;
 }
 
 static void page_residency_flush(struct source *source)
@@ -501,7 +503,7 @@ static int page_residency_start(struct source *source, struct err *err)
     sampler->started = true;
     packet_writer_clear_state(sampler->env.writer);
     sampler->in_scan = true;
-    continue_scan(sampler, deadline_of_share(START_SCAN_MAX));
+    continue_scan(sampler, deadline_of_share(sampler, START_SCAN_MAX));
     if (!sampler->in_scan && !file_set_files(sampler->files)->n)
         log_warning(sampler->env.log,
                     "linux.page_residency: no file found yet; the search is repeated every %.3g s",
@@ -514,6 +516,7 @@ static void page_residency_counts(const struct source *source, struct source_cou
     const struct sampler *sampler = (const struct sampler *)source;
     ret->events = sampler->n_samples;
     ret->events_lost = sampler->n_lost;
+    ret->readings_missed = sampler->n_left_out;
 }
 
 static struct source *page_residency_close(struct source *source)
@@ -522,7 +525,6 @@ static struct source *page_residency_close(struct source *source)
         return NULL;
     struct sampler *sampler = (struct sampler *)source;
     int saved = errno;
-    n_samplers--;
     remove_timers(sampler);
     sampler->started = false;
     if (sampler->files) {
@@ -588,7 +590,6 @@ static int page_residency_open(const struct source_env *env, const Pb__DataSourc
     struct sampler *sampler = calloc(1, sizeof(*sampler));
     if (!sampler)
         return err_errno(err, -ENOMEM, "state");
-    n_samplers++;
     sampler->env = *env;
     read_config(sampler, what);
     int r = residency_probe_new(RESIDENCY_AUTO, &sampler->probe);
