@@ -37,8 +37,8 @@ struct mount_verdict {
 
 #define FOREIGN_HELD_MAX 256
 
-// What is known of mounts is common to all that judge. One of them reads the lists for all, and
-// judges a mount for all.
+// All that judge share their knowledge of mounts. One of them reads the lists for all, and judges a
+// mount for all.
 struct trusted_mounts {
     char *proc;                   // owned
     unsigned n_users;             // that judge

@@ -26,7 +26,6 @@ struct source_slot {
     bool implicit; // not in the config (implicit_names.h)
 };
 
-// All zero is an empty set.
 // The time that the sessions of one user take in the loop. Starts and ends have a share of their
 // own: a slow start must not cost the readings that follow.
 struct source_shares {
@@ -34,6 +33,7 @@ struct source_shares {
     struct loop_share sessions; // starts and ends
 };
 
+// All zero is an empty set.
 struct source_set {
     struct source_slot
         *slots; // owned; the addresses are stable, because sources borrow the writers
