@@ -454,7 +454,7 @@ static int share_descriptors(char *path, char *unused)
     struct requester member = {.is_limited = true, .uid = geteuid(), .gid = getegid()};
     struct file_set_options options = {
         .paths = &path, .n_paths = 1, .max_files = 99, .proc = "/proc"};
-    // Of the program, of three sets, of three walks, of files.
+    // The program, three sets, three walks, and files need these.
     const rlim_t limit = 512 + 3 * 8 + 3 * 128 + 8;
     if (setrlimit(RLIMIT_NOFILE, &(struct rlimit){limit, limit}) < 0)
         return 1;
