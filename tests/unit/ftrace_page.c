@@ -165,6 +165,89 @@ static void losses_are_reported(void **state)
     assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));
     assert_true(page.lost);
     assert_int_equal(page.n_lost, 42);
+
+    // A page that ends with the number, and one that ends before: no byte behind the page is read.
+    assert_true(page_open(&page, &layout, &bytes, 16 + sizeof(records)));
+    assert_int_equal(page.n_lost, 42);
+    assert_true(page_open(&page, &layout, &bytes, 16 + sizeof(records) - 1));
+    assert_true(page.lost);
+    assert_int_equal(page.n_lost, 0);
+
+    // A kernel of 32 bits has a number of 32 bits.
+    const struct page_layout narrow = {.commit_size = 4, .data_offset = 12, .data_size = 116};
+    const uint32_t commit = 8 | UINT32_C(3) << 30;
+    static const uint8_t number[] = {0x2a, 0, 0, 0, 1, 0, 0, 0}; // 42, and what is no part of it
+    memset(&bytes, 0, sizeof(bytes));
+    memcpy(bytes.bytes + 8, &commit, sizeof(commit));
+    memcpy(bytes.bytes + 12, records, 8);
+    memcpy(bytes.bytes + 20, number, sizeof(number));
+    assert_true(page_open(&page, &narrow, &bytes, 24));
+    assert_int_equal(page.n_lost, 42);
+    assert_true(page_open(&page, &narrow, &bytes, 23));
+    assert_int_equal(page.n_lost, 0);
+}
+
+// Padding may have no bytes of its own, and may be the last in the page. An event has at least its
+// id.
+static void lengths_at_their_bounds_are_good(void **state)
+{
+    (void)state;
+    static const uint8_t records[] = {
+        0x3d, 0x00, 0x00, 0x00, // type 29, delta 1
+        4,    0,    0,    0,    // 4 bytes: this word
+        0x20, 0x00, 0x00, 0x00, // type_len 0, delta 1
+        6,    0,    0,    0,    // 6 bytes: this word and the id
+        0x09, 0x00,             // id 9
+        0x3d, 0x00, 0x00, 0x00, // type 29, delta 1
+        10,   0,    0,    0,    // to the end of the page
+        1,    2,    3,    4,    //
+        5,    6,
+    };
+    struct page_bytes bytes = PAGE(0, records);
+    struct page_reader page;
+    struct page_record record;
+    assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));
+    assert_true(page_next(&page, &record));
+    assert_int_equal(record.id, 9);
+    assert_int_equal(record.size, 2);
+    assert_false(page_next(&page, &record));
+    assert_int_equal(page.status, PAGE_OK);
+    // All of the room is committed.
+    assert_true(page_open(&page, &layout, &bytes, 16 + sizeof(records)));
+    assert_false(page_open(&page, &layout, &bytes, 16 + sizeof(records) - 1));
+}
+
+// An absolute time has 59 bits. The same time twice is no overflow.
+static void times_of_59_bits_overflow(void **state)
+{
+    (void)state;
+    static const uint8_t records[] = {
+        0x1f, 0x00, 0x00, 0x00, // type 31, delta 0
+        0x05, 0,    0,    0,    // and 5 << 27
+        0x01, 0x00, 0x00, 0x00, // type_len 1, delta 0
+        0x01, 0x00, 0,    0,    // id 1
+        0x1f, 0x00, 0x00, 0x00, // the same time
+        0x05, 0,    0,    0,    //
+        0x01, 0x00, 0x00, 0x00, //
+        0x02, 0x00, 0,    0,    // id 2
+        0x1f, 0x00, 0x00, 0x00, // an earlier one: the upper bits have grown
+        0x04, 0,    0,    0,    //
+        0x01, 0x00, 0x00, 0x00, //
+        0x03, 0x00, 0,    0,    // id 3
+    };
+    struct page_bytes bytes = PAGE(0, records);
+    const uint64_t high = UINT64_C(1) << 59;
+    memcpy(bytes.bytes, &high, sizeof(high));
+    struct page_reader page;
+    struct page_record record;
+    assert_true(page_open(&page, &layout, &bytes, sizeof(bytes)));
+    const uint64_t times[] = {high | UINT64_C(5) << 27, high | UINT64_C(5) << 27,
+                              (high << 1) + (UINT64_C(4) << 27)};
+    for (size_t i = 0; i < ELEMENTS(times); i++) {
+        assert_true(page_next(&page, &record));
+        assert_int_equal(record.id, i + 1);
+        assert_true(record.timestamp == times[i]);
+    }
 }
 
 static void damage_ends_the_page(void **state)
@@ -251,6 +334,8 @@ int main(void)
         cmocka_unit_test(times_are_extended_and_set),
         cmocka_unit_test(padding_is_skipped),
         cmocka_unit_test(losses_are_reported),
+        cmocka_unit_test(lengths_at_their_bounds_are_good),
+        cmocka_unit_test(times_of_59_bits_overflow),
         cmocka_unit_test(damage_ends_the_page),
         cmocka_unit_test(broken_headers_are_refused),
         cmocka_unit_test(layouts_of_other_kernels),
