@@ -2,7 +2,6 @@
 #include "producer/foreign/mounts.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -13,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "tests/unit/own_mounts.h"
 #include "tests/unit/temp_folder.h"
 
 #define LIST_MAX ((size_t)128 << 10) // of a process
@@ -84,7 +84,7 @@ static bool neighbour_start(struct neighbour *ret, const char *folder)
     *ret = (struct neighbour){.pid = fork(), .to = to[1], .from = from[0]};
     if (ret->pid == 0) {
         close(to[1]);
-        if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+        if (!own_mounts())
             c = 'n';
         do {
             if (c == 'm' ? mount("own", folder, "tmpfs", 0, "") < 0
@@ -118,9 +118,10 @@ static int hold_there(const struct neighbour *neighbour, const char *path)
     return open(full, O_PATH | O_CLOEXEC);
 }
 
-static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **state)
+// Checks with a neighbour, which can mount a file system at the folder.
+static void check_beside(void (*check)(struct foreign_mounts *mounts,
+                                       const struct neighbour *neighbour, const char *folder))
 {
-    (void)state;
     struct foreign_mounts mounts;
     struct neighbour neighbour;
     char folder[TEMP_FOLDER_MAX];
@@ -128,16 +129,7 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
     bool started = neighbour_start(&neighbour, folder);
     if (started) {
         foreign_mounts_init(&mounts, "/proc");
-        CLEANUP(close_fdp) int shared = hold_there(&neighbour, folder);
-        assert_int_equal(judge(&mounts, neighbour.pid, shared), 0);
-        // The list of the neighbour's mounts is known, and changes now.
-        assert_true(neighbour_changes(&neighbour, 'm'));
-        CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
-        assert_int_equal(judge(&mounts, neighbour.pid, own), -EXDEV);
-        assert_int_equal(judge(&mounts, neighbour.pid, shared), 0);
-        // Another process leads to the file: it was passed on.
-        assert_int_equal(judge(&mounts, getpid(), own), -ENODEV);
-        assert_int_equal(judge(&mounts, getpid(), shared), 0); // known by now
+        check(&mounts, &neighbour, folder);
         foreign_mounts_done(&mounts);
     }
     neighbour_end(&neighbour);
@@ -146,12 +138,33 @@ static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **stat
         skip_because("only root makes mount namespaces");
 }
 
+static void judge_there(struct foreign_mounts *mounts, const struct neighbour *neighbour,
+                        const char *folder)
+{
+    CLEANUP(close_fdp) int shared = hold_there(neighbour, folder);
+    assert_int_equal(judge(mounts, neighbour->pid, shared), 0);
+    // The list of the neighbour's mounts is known, and changes now.
+    assert_true(neighbour_changes(neighbour, 'm'));
+    CLEANUP(close_fdp) int own = hold_there(neighbour, folder);
+    assert_int_equal(judge(mounts, neighbour->pid, own), -EXDEV);
+    assert_int_equal(judge(mounts, neighbour->pid, shared), 0);
+    // Another process leads to the file: it was passed on.
+    assert_int_equal(judge(mounts, getpid(), own), -ENODEV);
+    assert_int_equal(judge(mounts, getpid(), shared), 0); // known by now
+}
+
+static void a_file_system_that_is_mounted_there_alone_is_not_trusted(void **state)
+{
+    (void)state;
+    check_beside(judge_there);
+}
+
 // Runs in a mount namespace of its own. Returns the number of the comparison that failed, or 0; -1
 // without the right to make namespaces.
 static int change_twice(const char *folder)
 {
     struct foreign_mounts mounts;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+    if (!own_mounts())
         return -1;
     foreign_mounts_init(&mounts, "/proc");
     int before = open(folder, O_PATH | O_CLOEXEC);
@@ -198,8 +211,7 @@ static void an_old_list_judges_nothing(void **state)
 static int judge_for_all(const char *folder)
 {
     struct foreign_mounts many[100];
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        mount("new", folder, "tmpfs", 0, "") < 0)
+    if (!own_mounts() || mount("new", folder, "tmpfs", 0, "") < 0)
         return -1;
     for (size_t i = 0; i < ELEMENTS(many); i++)
         if (foreign_mounts_init(&many[i], "/proc") < 0)
@@ -241,8 +253,7 @@ static int judge_many_mounts(const char *folder)
     struct foreign_mounts mounts;
     int fds[N];
     char name[TEMP_FOLDER_MAX + 16];
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        mount("all", folder, "tmpfs", 0, "") < 0)
+    if (!own_mounts() || mount("all", folder, "tmpfs", 0, "") < 0)
         return -1;
     if (foreign_mounts_init(&mounts, "/proc") < 0)
         return 1;
@@ -284,37 +295,30 @@ static void the_mounts_in_use_stay_known(void **state)
 }
 
 // The list of a process that changes now and then is read each time, but not too often.
+static void judge_changes(struct foreign_mounts *mounts, const struct neighbour *neighbour,
+                          const char *folder)
+{
+    int n_late = 0;
+    for (int i = 0; i < 12; i++) {
+        assert_true(neighbour_changes(neighbour, 'm'));
+        CLEANUP(close_fdp) int own = hold_there(neighbour, folder);
+        int r = judge(mounts, neighbour->pid, own);
+        if (r == -EAGAIN) { // later, the file is judged
+            n_late++;
+            mounts->other_until = 0;
+            r = judge(mounts, neighbour->pid, own);
+        }
+        assert_int_equal(r, -EXDEV);
+        assert_true(neighbour_changes(neighbour, 'u'));
+        assert_int_equal(judge(mounts, neighbour->pid, own), -EXDEV); // known
+    }
+    assert_true(n_late <= 2); // four readings in a period
+}
+
 static void a_process_may_change_its_mounts(void **state)
 {
     (void)state;
-    struct foreign_mounts mounts;
-    struct neighbour neighbour;
-    char folder[TEMP_FOLDER_MAX];
-    temp_folder_make(folder);
-    bool started = neighbour_start(&neighbour, folder);
-    if (started) {
-        foreign_mounts_init(&mounts, "/proc");
-        int n_late = 0;
-        for (int i = 0; i < 12; i++) {
-            assert_true(neighbour_changes(&neighbour, 'm'));
-            CLEANUP(close_fdp) int own = hold_there(&neighbour, folder);
-            int r = judge(&mounts, neighbour.pid, own);
-            if (r == -EAGAIN) { // later, the file is judged
-                n_late++;
-                mounts.other_until = 0;
-                r = judge(&mounts, neighbour.pid, own);
-            }
-            assert_int_equal(r, -EXDEV);
-            assert_true(neighbour_changes(&neighbour, 'u'));
-            assert_int_equal(judge(&mounts, neighbour.pid, own), -EXDEV); // known
-        }
-        assert_true(n_late <= 2); // four readings in a period
-        foreign_mounts_done(&mounts);
-    }
-    neighbour_end(&neighbour);
-    assert_int_equal(rmdir(folder), 0);
-    if (!started)
-        skip_because("only root makes mount namespaces");
+    check_beside(judge_changes);
 }
 
 // VFAT and NTFS have names of more than NAME_MAX bytes.

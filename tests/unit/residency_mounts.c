@@ -2,12 +2,12 @@
 //
 // The search for files while mounts change, and in file systems of several layers. Each test runs
 // in a mount namespace of its own.
-#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
+#include "tests/unit/own_mounts.h"
 #include "tests/unit/residency_tree.h"
 
 static bool map_there(const char *name)
@@ -19,8 +19,7 @@ static bool map_there(const char *name)
 static int scan_layers(char *path, char *unused)
 {
     (void)unused;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        chdir(path) < 0 || mount("a", "1", "tmpfs", 0, "") < 0 ||
+    if (!own_mounts() || chdir(path) < 0 || mount("a", "1", "tmpfs", 0, "") < 0 ||
         mount("b", "2", "tmpfs", 0, "") < 0)
         return -1;
     make_file("layers/1/a", 5000);
@@ -67,7 +66,7 @@ static void change_mounts(const char *folder)
 static bool make_calm_files(void)
 {
     char name[16];
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0)
+    if (!own_mounts())
         return false;
     for (int i = 0; i < 12; i++) {
         if (i % 3 == 0) {
@@ -194,8 +193,7 @@ static int scan_among_many_changes(char *folder, char *changing)
     struct file_set_options options = {
         .pids = pids, .n_pids = 1, .max_files = 9999, .proc = "/proc"};
     struct file_set *set;
-    if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, "") < 0 ||
-        mount("all", folder, "tmpfs", 0, "") < 0)
+    if (!own_mounts() || mount("all", folder, "tmpfs", 0, "") < 0)
         return -1;
     if (!map_many(folder) || file_set_new(&options, &set, NULL) < 0)
         return 1;

@@ -82,7 +82,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .pids = &set->pids,
         .helper = set->helper,
         .requester = env->requester,
-        .share = env->shares ? &env->shares->readings : NULL,
+        .share = set->readings,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = wants_names_of_ended(config),
     };
@@ -163,7 +163,11 @@ static void packet_lost(void *userdata, uint32_t sequence_id, const uint8_t *dat
 int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
-    *set = (struct source_set){.log = env->log, .required = env->required, .shares = env->shares};
+    *set = (struct source_set){.log = env->log, .required = env->required};
+    if (env->shares) {
+        set->readings = &env->shares->readings;
+        set->sessions = &env->shares->sessions;
+    }
     if (env->title)
         snprintf(set->title, sizeof(set->title), "%s: ", env->title);
     set->slots = memory_calloc(config->n_data_sources + 2, sizeof(set->slots[0]));
@@ -238,9 +242,18 @@ void source_set_prepare(struct source_set *set, size_t first)
     }
 }
 
+// Counts the time since `before` in a share. Others wait meanwhile, also where the source waits.
+static void spend_since(struct loop_share *share, nsec_t before)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    loop_share_spend(share, now - before, now);
+}
+
 static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t now, struct err *err)
 {
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     int r = slot->class->start(slot->source, err);
+    spend_since(set->sessions, before);
     if (r < 0)
         return r;
     slot->running = slot->has_started = true;
@@ -260,14 +273,7 @@ void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
     }
 }
 
-// Counts the time since `before` in a share. Others wait meanwhile, also where the sources wait.
-static void spend_since(struct loop_share *share, nsec_t before)
-{
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    loop_share_spend(share, now - before, now);
-}
-
-static int start_all(struct source_set *set, nsec_t now, struct err *err)
+int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
     for (size_t i = 0; i < set->n; i++) {
         struct source_slot *slot = &set->slots[i];
@@ -284,31 +290,24 @@ static int start_all(struct source_set *set, nsec_t now, struct err *err)
     return 0;
 }
 
-int source_set_start(struct source_set *set, nsec_t now, struct err *err)
+static void flush_slot(struct source_set *set, struct source_slot *slot)
 {
+    if (!slot->running || !slot->class->flush)
+        return;
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
-    int r = start_all(set, now, err);
-    spend_since(set->shares ? &set->shares->sessions : NULL, before);
-    return r;
-}
-
-static void flush_slot(struct source_slot *slot)
-{
-    if (slot->running && slot->class->flush)
-        slot->class->flush(slot->source);
+    slot->class->flush(slot->source);
+    spend_since(set->readings, before);
 }
 
 bool source_set_may_flush(const struct source_set *set)
 {
-    return !set->shares || loop_share_is_left(&set->shares->readings, nsec_now(CLOCK_BOOTTIME));
+    return loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME));
 }
 
 void source_set_flush(struct source_set *set)
 {
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
-        flush_slot(&set->slots[i]);
-    spend_since(set->shares ? &set->shares->readings : NULL, before);
+        flush_slot(set, &set->slots[i]);
 }
 
 void source_set_dump(struct source_set *set)
@@ -345,7 +344,9 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running)
         return;
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     slot->class->stop(slot->source);
+    spend_since(set->sessions, before);
     slot->running = false;
     slot->stop_due = NSEC_MAX;
     set->n_running -= !slot->implicit;
@@ -353,10 +354,8 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 
 void source_set_stop(struct source_set *set)
 {
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
     for (size_t i = set->n; i-- > 0;)
         stop_slot(set, &set->slots[i]);
-    spend_since(set->shares ? &set->shares->sessions : NULL, before);
 }
 
 nsec_t source_set_stop_due(struct source_set *set, nsec_t now)
@@ -365,7 +364,7 @@ nsec_t source_set_stop_due(struct source_set *set, nsec_t now)
     for (size_t i = set->n; i-- > 0;) {
         struct source_slot *slot = &set->slots[i];
         if (slot->stop_due <= now) {
-            flush_slot(slot);
+            flush_slot(set, slot);
             stop_slot(set, slot);
         } else if (slot->stop_due < next) {
             next = slot->stop_due;

@@ -41,12 +41,12 @@ struct source_set {
     size_t n_implicit; // part of n
     size_t n_running;  // without implicit sources
     struct pid_feed pids;
-    struct foreign_helper *helper; // owned; NULL: none
-    struct source_shares *shares;  // borrowed; NULL: no limit
-    const struct log *log;         // borrowed
-    const char *required;          // borrowed
-    char title[64];                // title of the session, followed by ": "; "": none
-    char left_out[768];            // sources that were left out, with reasons and hints; "": none
+    struct foreign_helper *helper;          // owned; NULL: none
+    struct loop_share *readings, *sessions; // borrowed, of source_shares; NULL: no limit
+    const struct log *log;                  // borrowed
+    const char *required;                   // borrowed
+    char title[64];                         // title of the session, followed by ": "; "": none
+    char left_out[768]; // sources that were left out, with reasons and hints; "": none
 };
 
 struct source_set_env {

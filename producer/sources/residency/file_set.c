@@ -132,7 +132,6 @@ static void scan_end(struct file_set *set)
     if (set->stage == SCAN_NAMES)
         walk_end(set);
     closedirp(&set->processes);
-    set->processes = NULL;
     process_file_close(&set->maps_file);
     foreign_mounts_tidy(&set->opener.mounts);
     set->again = false;
@@ -379,7 +378,6 @@ static int step_processes(struct file_set *set)
     int32_t pid = process_next(set->processes);
     if (pid == 0) {
         closedirp(&set->processes);
-        set->processes = NULL;
         set->stage = SCAN_PIDS;
         return 0;
     }
@@ -640,7 +638,8 @@ nsec_t file_set_resumes(const struct file_set *set)
 int file_set_scan(struct file_set *set, nsec_t deadline)
 {
     for (bool done = false; !done;) {
-        if (nsec_now(CLOCK_MONOTONIC) < file_set_resumes(set))
+        nsec_t resumes = file_set_resumes(set);
+        if (resumes > 0 && nsec_now(CLOCK_MONOTONIC) < resumes)
             return FILE_SET_E_AGAIN;
         set->walk_due = 0;
         set->opener.mounts.is_refused = false;

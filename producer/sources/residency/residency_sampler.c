@@ -402,7 +402,7 @@ static void on_work(void *userdata)
 static void on_tick(void *userdata)
 {
     struct sampler *sampler = userdata;
-    sampler->n_missed += (uint32_t)(loop_get_call(sampler->env.loop)->n_due - 1);
+    sampler->n_missed += (uint32_t)source_missed(&sampler->env);
     if (sampler->in_round) {
         sampler->n_missed++;
         return;

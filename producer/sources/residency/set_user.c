@@ -53,9 +53,10 @@ void set_user_leave(struct set_user *user)
     n_sets--;
     if (--user->n_sets > 0)
         return;
-    for (size_t i = 0; i < users.n; i++)
-        if (users.items[i] == user)
-            users.items[i--] = users.items[--users.n];
+    size_t i = 0;
+    while (users.items[i] != user)
+        i++;
+    users.items[i] = users.items[--users.n];
     free(user);
     if (users.n == 0)
         user_vec_done(&users);
