@@ -2,7 +2,8 @@
 //
 // Invariant: root runs no program that another user placed. mmsql is searched beside this program
 // and in the system's folders. Beside this program, mmsql and its folder must belong to root or to
-// this program's owner, and must not be writable by others. The checked file is the file that runs.
+// this program's owner, and must not be writable by others. A group other than root's may write to
+// mmsql only if the group may write to this program, too. The checked file is the file that runs.
 #include "producer/cli/converter_child.h"
 
 #include <errno.h>
@@ -33,23 +34,33 @@ extern char **environ;
 
 // -- the program --
 
-static bool may_be_run(int fd, uid_t owner, mode_t type)
+// The members of a group that may write to mmtrace's folder can replace mmtrace itself. So the
+// group of a folder does not count.
+static bool a_strange_group_may_write(const struct stat *st, const struct stat *self)
+{
+    return S_ISREG(st->st_mode) && st->st_mode & S_IWGRP && st->st_gid != 0 &&
+           !(st->st_gid == self->st_gid && self->st_mode & S_IWGRP);
+}
+
+static bool may_be_run(int fd, const struct stat *self, mode_t type)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || (st.st_mode & S_IFMT) != type)
         return false;
-    return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == owner) && !(st.st_mode & S_IWOTH));
+    return geteuid() != 0 || ((st.st_uid == 0 || st.st_uid == self->st_uid) &&
+                              !(st.st_mode & S_IWOTH) && !a_strange_group_may_write(&st, self));
 }
 
-// Finds mmsql in the folder `name` below `at`. Returns an O_PATH descriptor, or -1.
-static int find_in(int at, const char *name, uid_t owner)
+// Finds mmsql in the folder `name` below `at`. `self` is mmtrace's own program; all zero: root's.
+// Returns an O_PATH descriptor, or -1.
+static int find_in(int at, const char *name, const struct stat *self)
 {
     CLEANUP(close_fdp)
     int folder = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0 || !may_be_run(folder, owner, S_IFDIR))
+    if (folder < 0 || !may_be_run(folder, self, S_IFDIR))
         return -1;
     int fd = openat(folder, "mmsql", O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (fd >= 0 && may_be_run(fd, owner, S_IFREG))
+    if (fd >= 0 && may_be_run(fd, self, S_IFREG))
         return fd;
     return close_fd(fd);
 }
@@ -70,20 +81,21 @@ static int find_beside(void)
     CLEANUP(close_fdp) int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0)
         return -1;
-    int fd = find_in(folder, ".", st.st_uid);
+    int fd = find_in(folder, ".", &st);
     if (fd >= 0)
         return fd;
     CLEANUP(close_fdp) int above = openat(folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return above < 0 ? -1 : find_in(above, "converter", st.st_uid);
+    return above < 0 ? -1 : find_in(above, "converter", &st);
 }
 
 static int find_program(void)
 {
     static const char *const folders[] = {"/usr/local/bin", "/usr/bin", "/system/bin",
                                           "/vendor/bin"};
+    static const struct stat of_root;
     int fd = find_beside();
     for (size_t i = 0; fd < 0 && i < ELEMENTS(folders); i++)
-        fd = find_in(AT_FDCWD, folders[i], 0);
+        fd = find_in(AT_FDCWD, folders[i], &of_root);
     return fd;
 }
 

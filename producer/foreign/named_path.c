@@ -118,8 +118,8 @@ static int open_resolved(int folder, const char *name, uint64_t resolve)
 }
 
 // A look-up in a folder of automounts, or at a place where an automount begins, would wait for the
-// automounter. A look-up in the kernel's cache does not wait (Linux 5.12), and mounts are always in
-// the cache. Elsewhere, O_PATH triggers nothing.
+// automounter. A look-up in the kernel's cache does not wait, and mounts are always in the cache.
+// Linux before 5.12 has no such look-up (-ENOTSUP). Elsewhere, O_PATH triggers nothing.
 static int open_next(const struct steps *steps, const char *name)
 {
     bool may_wait =
@@ -128,6 +128,8 @@ static int open_next(const struct steps *steps, const char *name)
                       : open_resolved(steps->at, name, RESOLVE_CACHED);
     if (fd < 0 && !may_wait && errno == EAGAIN)
         return -ENOENT;
+    if (fd < 0 && !may_wait && (errno == EINVAL || errno == ENOSYS))
+        return -ENOTSUP;
     return fd < 0 ? -errno : fd;
 }
 

@@ -159,7 +159,7 @@ int service_check_clone(const struct service *service, const Pb__TraceConfig *co
 
 // Returns the share of the payer, which may be new, or NULL if memory ran out.
 struct payer_share *service_share_of(struct service *service, uint64_t payer);
-// Returns the time until the payer has time for starts and ends of sessions again.
+// Returns the time until the payer has time in both shares again.
 nsec_t service_share_wait(const struct service *service, uint64_t payer);
 void service_free_shares(struct service *service);
 

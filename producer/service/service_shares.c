@@ -49,8 +49,12 @@ struct payer_share *service_share_of(struct service *service, uint64_t payer)
 nsec_t service_share_wait(const struct service *service, uint64_t payer)
 {
     const struct payer_share *share = find_share(service, payer);
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    return share && share->time.sessions.free_at > now ? share->time.sessions.free_at - now : 0;
+    if (!share)
+        return 0;
+    // The last flush of a session is never refused, and counts as a reading.
+    nsec_t readings = share->time.readings.free_at, sessions = share->time.sessions.free_at;
+    nsec_t free_at = readings > sessions ? readings : sessions, now = nsec_now(CLOCK_BOOTTIME);
+    return free_at > now ? free_at - now : 0;
 }
 
 void service_free_shares(struct service *service)

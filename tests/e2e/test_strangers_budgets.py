@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Users that ask the daemon for more than their share (docs/threat-model.md)."""
+import concurrent.futures
 import contextlib
 import ctypes
 import os
@@ -278,13 +279,16 @@ class Configs(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.dir)
         self.dir.chmod(0o777)
 
-    def record(self, config, duration_ms=300):
-        (self.dir / "config").write_text(
-            f"buffers {{ size_kb: 256 }} duration_ms: {duration_ms} " + config)
-        others = strangers.Timed(self.daemon.status)
-        done = lib.run(lib.MMTRACE, "record", "-c", self.dir / "config", "-o", self.dir / "trace",
+    def as_member(self, config, duration_ms, name="trace"):
+        path = self.dir / f"{name}.cfg"
+        path.write_text(f"buffers {{ size_kb: 256 }} duration_ms: {duration_ms} " + config)
+        return lib.run(lib.MMTRACE, "record", "-c", path, "-o", self.dir / name,
                        env=self.daemon.env, user=strangers.UID, group=strangers.UID,
                        extra_groups=[], timeout_s=120)
+
+    def record(self, config, duration_ms=300):
+        others = strangers.Timed(self.daemon.status)
+        done = self.as_member(config, duration_ms)
         longest, _ = others.stop()
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
@@ -329,13 +333,24 @@ class Configs(unittest.TestCase):
             scan_all_processes_on_start: true scan_smaps_rollup: true resolve_process_fds: true
             record_thread_names: true proc_stats_poll_ms: 100 } } } ''' * 32
         begin, before = time.monotonic(), self.daemon.cpu_s()
-        refused = 0
-        while refused == 0 and time.monotonic() - begin < 20:
-            done = self.record(config, duration_ms=1)
-            refused += "no further session for" in done.stderr
+
+        def is_refused(name):
+            while time.monotonic() - begin < 40:
+                if "no further session for" in self.as_member(config, 1, name).stderr:
+                    return True
+            return False
+
+        # Two clients keep the daemon busy all the time. 10 s of both quarters may be used up ahead.
+        others = strangers.Timed(self.daemon.status)
+        with concurrent.futures.ThreadPoolExecutor() as clients:
+            refused = list(clients.map(is_refused, ("one", "two")))
+        longest, _ = others.stop()
+        self.assertEqual(others.errors, [])
+        self.assertLess(longest, SERVED_S)
         spent, elapsed = self.daemon.cpu_s() - before, time.monotonic() - begin
-        self.assertTrue(refused or spent < 0.5 * elapsed, f"{spent:.1f} s in {elapsed:.1f} s")
-        root = lib.run(lib.MMTRACE, "record", "-c", self.dir / "config", "-o", self.dir / "own",
+        self.assertTrue(all(refused) or spent < 0.5 * (elapsed + 10),
+                        f"{spent:.1f} s in {elapsed:.1f} s")
+        root = lib.run(lib.MMTRACE, "record", "-c", self.dir / "one.cfg", "-o", self.dir / "own",
                        env=self.daemon.env)
         self.assertEqual(root.returncode, 0, root.stderr)
 

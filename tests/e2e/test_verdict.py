@@ -335,11 +335,16 @@ class Record(Case):
         self.assertTrue(has_verdict())
         shutil.chown(program, 65534)
         self.assertFalse(has_verdict())
-        shutil.chown(program, 0)
+        shutil.chown(program, 0, 65534)
+        self.assertTrue(has_verdict())
+        pathlib.Path(program).chmod(0o775)
+        self.assertFalse(has_verdict())
+        shutil.chown(mmtrace, 0, 65534)
+        self.assertFalse(has_verdict())
+        pathlib.Path(mmtrace).chmod(0o775)
         self.assertTrue(has_verdict())
         self.dir.chmod(0o777)
         self.assertFalse(has_verdict())
-
 
     def test_prompt_does_not_wait_for_a_slow_one(self):
         mmtrace = self.with_slow_mmsql()

@@ -285,7 +285,7 @@ static bool begin_look(struct sampler *sampler, struct residency_file *file, uin
     struct stat st;
     sampler->look.started = nsec_now(CLOCK_BOOTTIME);
     int r = file_set_acquire(sampler->files, file, &sampler->look_fd);
-    if (r == -ENOENT || r == -ESTALE || r == -ENOTDIR) {
+    if (r == -ENOENT || r == -ESTALE || r == -ENOTDIR || r == -ESRCH) {
         note_gone(sampler, file);
         return false;
     }
