@@ -76,8 +76,10 @@ class Pretenders(unittest.TestCase):
         config.write_text(
             'buffers { size_kb: 1024 } data_sources { config { name: "linux.heap" heapprofd_config '
             f'{{ heaps: "com.android.art" sampling_interval_bytes: 4096 {pids} }} }} }}')
-        recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-verdict", "-c", config, "-o",
-                                     self.dir / "trace"], stderr=subprocess.DEVNULL)
+        said = self.dir / "said"
+        with open(said, "wb") as stderr:
+            recorder = subprocess.Popen([lib.MMTRACE, "record", "--no-verdict", "-c", config, "-o",
+                                         self.dir / "trace"], stderr=stderr)
         self.addCleanup(recorder.wait)
         self.addCleanup(recorder.kill)
         most = 0
@@ -97,7 +99,8 @@ class Pretenders(unittest.TestCase):
         thread = threading.Thread(target=lambda: heard.append(honest.hear()))
         thread.start()
         self.addCleanup(thread.join)
-        lib.wait_for(lambda: (helpers(), heard)[1], "the signal to the other's VM")
+        lib.wait_for(lambda: (helpers(), heard)[1],
+                     lambda: f"the signal to the other's VM; the recorder said: {said.read_text()}")
         recorder.send_signal(signal.SIGINT)
         recorder.wait(60)
         self.assertLess(most, len(strange))

@@ -80,6 +80,26 @@ static void depth_is_bounded(void **state)
     free(bytes);
 }
 
+// The messages of the first hundred levels are checked, those below are not.
+static void damage_is_found_down_to_the_last_checked_level(void **state)
+{
+    (void)state;
+    for (size_t n = 99; n <= 101; n++) {
+        uint8_t bytes[1024];
+        struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+        size_t marks[101];
+        for (size_t i = 0; i < n; i++)
+            marks[i] = wire_begin(&w, PB_DebugAnnotation_array_values);
+        wire_varint(&w, PB_DebugAnnotation_bool_value << 3); // without a value
+        for (size_t i = n; i > 0; i--)
+            wire_end(&w, marks[i - 1]);
+        uint16_t event = field_kind_of(packet_kind, PB_TracePacket_track_event);
+        uint16_t annotation = field_kind_of(event, PB_TrackEvent_debug_annotations);
+        struct wire_reader message = wire_reader_over(bytes, wire_size(&w));
+        assert_int_equal(message_is_intact(message, annotation), n > 100);
+    }
+}
+
 // A flat message is whole exactly if the reader walks to its end.
 static void the_reader_agrees_on_any_bytes(void **state)
 {
@@ -112,6 +132,7 @@ int main(void)
         cmocka_unit_test(nested_messages_are_looked_into),
         cmocka_unit_test(packed_numbers_are_whole),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(damage_is_found_down_to_the_last_checked_level),
         cmocka_unit_test(the_reader_agrees_on_any_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

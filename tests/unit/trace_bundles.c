@@ -2,6 +2,7 @@
 //
 // Bundles of ftrace events: order over processors, compact events, clocks, completeness.
 #include "common/cleanup.h"
+#include "converter/decode/bundle.h"
 #include "protos/fields.h"
 #include "tests/unit/trace_fixture.h"
 
@@ -104,6 +105,151 @@ static void compact_columns_must_have_one_length(void **state)
     assert_int_equal(seen->problems[PROBLEM_COMPACT_SCHED_DAMAGED], 1);
     assert_int_equal(seen->result.n_damaged, 1);
     seen_free(seen);
+}
+
+// Writes three wakings and a switch. `with_flags`: the wakings have common_flags. `comm` is the
+// index of the switch's name; the only name has the index 0.
+static struct wire_reader write_both_runs(struct wire_writer *w, bool with_flags, uint64_t comm)
+{
+    size_t compact = wire_begin(w, PB_FtraceEventBundle_compact_sched);
+    wire_string(w, PB_FtraceEventBundle_CompactSched_intern_table, "name");
+    packed(w, PB_FtraceEventBundle_CompactSched_waking_timestamp, 3, (uint64_t[]){50, 0, 7});
+    packed(w, PB_FtraceEventBundle_CompactSched_waking_pid, 3, (uint64_t[]){11, 12, 13});
+    packed(w, PB_FtraceEventBundle_CompactSched_waking_target_cpu, 3, (uint64_t[]){1, 2, 3});
+    packed(w, PB_FtraceEventBundle_CompactSched_waking_prio, 3, (uint64_t[]){120, 121, 122});
+    packed(w, PB_FtraceEventBundle_CompactSched_waking_comm_index, 3, (uint64_t[]){0, 0, 0});
+    if (with_flags)
+        packed(w, PB_FtraceEventBundle_CompactSched_waking_common_flags, 3, (uint64_t[]){4, 5, 6});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_timestamp, 1, (uint64_t[]){80});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_prev_state, 1, (uint64_t[]){2});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_pid, 1, (uint64_t[]){21});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_prio, 1, (uint64_t[]){100});
+    packed(w, PB_FtraceEventBundle_CompactSched_switch_next_comm_index, 1, &comm);
+    wire_end(w, compact);
+    return wire_reader_over(w->start, wire_size(w));
+}
+
+static void columns_reach_their_fields(void **state)
+{
+    (void)state;
+    uint8_t bytes[256];
+    for (int with_flags = 0; with_flags < 2; with_flags++) {
+        struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+        struct bundle_measure measure;
+        struct run_record record;
+        bundle_measure(write_both_runs(&w, with_flags, 0), &measure);
+        assert_false(measure.damaged);
+        assert_int_equal(measure.runs[RUN_WAKING].n, 3);
+        assert_int_equal(measure.runs[RUN_WAKING].min_ts, 50);
+        assert_int_equal(measure.runs[RUN_WAKING].max_ts, 57);
+        assert_true(measure.runs[RUN_WAKING].sorted);
+        assert_int_equal(measure.runs[RUN_SWITCH].n, 1);
+        struct run *run = run_open(measure.messages[RUN_WAKING], RUN_WAKING, true);
+        for (int i = 0; i < 3; i++) {
+            assert_true(run_next(run, &record));
+            assert_int_equal(record.ts, i < 2 ? 50 : 57);
+            assert_int_equal(record.waking.pid, 11 + i);
+            assert_int_equal(record.waking.target_cpu, 1 + i);
+            assert_int_equal(record.waking.prio, 120 + i);
+            assert_int_equal(record.waking.has_flags, with_flags);
+            assert_int_equal(record.waking.common_flags, with_flags ? 4 + i : 0);
+            assert_memory_equal(record.waking.comm.text, "name", record.waking.comm.size);
+        }
+        assert_false(run_next(run, &record));
+        run_free(run);
+        run = run_open(measure.messages[RUN_SWITCH], RUN_SWITCH, true);
+        assert_true(run_next(run, &record));
+        assert_int_equal(record.ts, 80);
+        assert_int_equal(record.sched_switch.prev_state, 2);
+        assert_int_equal(record.sched_switch.next_pid, 21);
+        assert_int_equal(record.sched_switch.next_prio, 100);
+        assert_int_equal(record.sched_switch.comm.size, 4);
+        run_free(run);
+    }
+}
+
+static void a_name_beyond_the_table_is_damage(void **state)
+{
+    (void)state;
+    uint8_t bytes[256];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    struct bundle_measure measure;
+    bundle_measure(write_both_runs(&w, false, 1), &measure);
+    assert_true(measure.damaged);
+    assert_int_equal(measure.runs[RUN_SWITCH].n, 0);
+    assert_int_equal(measure.runs[RUN_WAKING].n, 3);
+}
+
+static void write_event(struct wire_writer *w, uint64_t ts, uint64_t pid)
+{
+    size_t event = wire_begin(w, PB_FtraceEventBundle_event);
+    wire_uint(w, PB_FtraceEvent_timestamp, ts);
+    wire_uint(w, PB_FtraceEvent_pid, pid);
+    wire_end(w, event);
+}
+
+static void events_of_one_time_keep_their_order(void **state)
+{
+    (void)state;
+    static const uint64_t times[] = {5, 3, 5, 4, 5, 3}, sorted_pids[] = {1, 5, 3, 0, 2, 4};
+    uint8_t bytes[256];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    struct bundle_measure measure;
+    struct run_record record;
+    for (size_t i = 0; i < ELEMENTS(times); i++)
+        write_event(&w, times[i], i);
+    bundle_measure(wire_reader_over(bytes, wire_size(&w)), &measure);
+    assert_false(measure.runs[RUN_EVENTS].sorted);
+    assert_int_equal(measure.runs[RUN_EVENTS].min_ts, 3);
+    assert_int_equal(measure.runs[RUN_EVENTS].max_ts, 5);
+    struct run *run = run_open(measure.messages[RUN_EVENTS], RUN_EVENTS, false);
+    for (size_t i = 0; i < ELEMENTS(times); i++) {
+        struct wire_field field;
+        assert_true(run_next(run, &record));
+        assert_true(wire_next(&record.event, &field));
+        assert_int_equal(field.number, PB_FtraceEvent_pid);
+        assert_int_equal(field.value, sorted_pids[i]);
+    }
+    assert_false(run_next(run, &record));
+    run_free(run);
+}
+
+// Numbers where messages should be, and a message where a number should be.
+static void fields_of_another_type_are_no_events(void **state)
+{
+    (void)state;
+    uint8_t bytes[64];
+    struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+    struct bundle_measure measure;
+    struct run_record record;
+    wire_uint(&w, PB_FtraceEventBundle_event, 7);
+    wire_uint(&w, PB_FtraceEventBundle_compact_sched, 7);
+    size_t event = wire_begin(&w, PB_FtraceEventBundle_event);
+    wire_string(&w, PB_FtraceEvent_timestamp, "9");
+    wire_end(&w, event);
+    write_event(&w, 9, 1);
+    bundle_measure(wire_reader_over(bytes, wire_size(&w)), &measure);
+    assert_int_equal(measure.n_untimed, 2);
+    assert_int_equal(measure.runs[RUN_EVENTS].n, 1);
+    assert_int_equal(measure.runs[RUN_SWITCH].n + measure.runs[RUN_WAKING].n, 0);
+    struct run *run = run_open(measure.messages[RUN_EVENTS], RUN_EVENTS, true);
+    assert_true(run_next(run, &record));
+    assert_int_equal(record.ts, 9);
+    assert_false(run_next(run, &record));
+    run_free(run);
+}
+
+static void a_bundle_tells_whether_it_is_ordered(void **state)
+{
+    (void)state;
+    for (uint64_t ordered = 0; ordered < 2; ordered++) {
+        uint8_t bytes[16];
+        struct wire_writer w = wire_writer_over(bytes, sizeof(bytes));
+        struct bundle_measure measure;
+        wire_uint(&w, PB_FtraceEventBundle_ordered, ordered);
+        bundle_measure(wire_reader_over(bytes, wire_size(&w)), &measure);
+        assert_int_equal(measure.ordered, ordered);
+    }
 }
 
 static void write_cpu_bundle(struct wire_writer *w, bool has_cpu, uint32_t cpu)
@@ -230,6 +376,11 @@ int main(void)
         cmocka_unit_test(runs_of_any_length_are_sorted),
         cmocka_unit_test(compact_switches_are_differences),
         cmocka_unit_test(compact_columns_must_have_one_length),
+        cmocka_unit_test(columns_reach_their_fields),
+        cmocka_unit_test(a_name_beyond_the_table_is_damage),
+        cmocka_unit_test(events_of_one_time_keep_their_order),
+        cmocka_unit_test(fields_of_another_type_are_no_events),
+        cmocka_unit_test(a_bundle_tells_whether_it_is_ordered),
         cmocka_unit_test(bundles_need_a_processor),
         cmocka_unit_test(events_need_a_time),
         cmocka_unit_test(data_is_complete_from_the_last_processor_on),

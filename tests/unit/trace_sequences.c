@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "common/elements.h"
+#include "converter/decode/sequence.h"
 #include "protos/fields.h"
 #include "tests/unit/trace_fixture.h"
 
@@ -135,6 +136,40 @@ static void long_entries_are_withheld_after_many_bytes(void **state)
     assert_non_null(generation_find(&generation, 1, 2));
     assert_non_null(generation_entry(&generation, 1, 1)); // a user that reads the entry once
     interned_table_done(&table);
+}
+
+static void later_interned_data_join_the_earlier(void **state)
+{
+    (void)state;
+    struct sequences sequences = {0};
+    struct trace_writer writers[2];
+    struct sequence *sequence = sequences_get(&sequences, 0, 5);
+    assert_int_equal(sequence_clear(&sequences, sequence), 0);
+    for (uint64_t i = 0; i < ELEMENTS(writers); i++) {
+        trace_writer_start(&writers[i]);
+        write_entry(&writers[i].w, 1, 1 + i, 3);
+        struct wire_reader data = wire_reader_over(writers[i].bytes, wire_size(&writers[i].w));
+        assert_int_equal(sequence_intern(&sequences, sequence, data), 0);
+    }
+    const struct generation *now = sequences_generation(&sequences, sequence->generation);
+    assert_non_null(generation_find(now, 1, 1));
+    assert_non_null(generation_find(now, 1, 2));
+    assert_int_equal(sequence_clear(&sequences, sequence), 0);
+    assert_null(generation_find(sequences_generation(&sequences, sequence->generation), 1, 1));
+    sequences_done(&sequences);
+}
+
+// The bit of DATA_LOSS_READ_GAP is the first cause.
+static void gaps_are_counted_by_cause(void **state)
+{
+    (void)state;
+    struct sequence sequence = {0};
+    sequence_note_gap(&sequence, 0);
+    sequence_note_gap(&sequence, PB_DATA_LOSS_READ_GAP);
+    sequence_note_gap(&sequence, PB_DATA_LOSS_READ_GAP | PB_DATA_LOSS_SMB_FULL);
+    assert_int_equal(sequence.losses.n_gaps, 3);
+    for (size_t i = 0; i < LOSS_CAUSES; i++)
+        assert_int_equal(sequence.losses.n_by_cause[i], i == 0 ? 2 : i == LOSS_CAUSES - 1);
 }
 
 static void a_gap_invalidates_state(void **state)
@@ -456,6 +491,8 @@ int main(void)
         cmocka_unit_test(interned_data_holds_for_a_generation),
         cmocka_unit_test(entries_are_found_in_tables_of_any_size),
         cmocka_unit_test(long_entries_are_withheld_after_many_bytes),
+        cmocka_unit_test(later_interned_data_join_the_earlier),
+        cmocka_unit_test(gaps_are_counted_by_cause),
         cmocka_unit_test(a_gap_invalidates_state),
         cmocka_unit_test(packets_without_time_come_after_the_latest),
         cmocka_unit_test(state_without_a_sequence_is_a_problem),
