@@ -317,16 +317,25 @@ class Months(unittest.TestCase):
         with tempfile.TemporaryFile() as file:
             for number in range(200):
                 self.cycle(daemon, number, file)
-            n_fds, own_kb = daemon.settled_n_fds(), daemon.own_kb()
-            for number in range(self.N_CYCLES):
-                self.cycle(daemon, number, file)
-        if "MMTRACE_CYCLES" in os.environ:
-            print(f"{self.N_CYCLES} cycles: {own_kb} kB -> {daemon.own_kb()} kB")
+            n_fds = daemon.settled_n_fds()
+            most_kb = 128 + self.N_CYCLES // 20  # up to 50 bytes a cycle do not count
+            grown_kb = self.growth_kb(daemon, file)
+            if grown_kb >= most_kb and not lib.is_sanitized():
+                # On a busy machine more requests wait at a time. A leak grows again.
+                again_kb = self.growth_kb(daemon, file)
+                self.assertLess(again_kb, most_kb, f"after a growth by {grown_kb} kB")
         self.assertEqual(daemon.settled_n_fds(), n_fds)
-        if not lib.is_sanitized():
-            # up to 50 bytes a cycle do not count
-            self.assertLess(daemon.own_kb() - own_kb, 128 + self.N_CYCLES // 20)
         self.assertEqual(daemon.stop(), 0)
+
+    def growth_kb(self, daemon, file):
+        before_kb = daemon.own_kb()
+        for number in range(self.N_CYCLES):
+            self.cycle(daemon, number, file)
+        daemon.settled_n_fds()
+        after_kb = daemon.own_kb()
+        if "MMTRACE_CYCLES" in os.environ:
+            print(f"{self.N_CYCLES} cycles: {before_kb} kB -> {after_kb} kB")
+        return after_kb - before_kb
 
 
 class Memory(unittest.TestCase):
