@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Bundles of ftrace events: order over processors, compact events, clocks, completeness.
+#include <stdlib.h>
+
 #include "common/cleanup.h"
 #include "converter/decode/bundle.h"
 #include "protos/fields.h"
@@ -239,6 +241,19 @@ static void fields_of_another_type_are_no_events(void **state)
     run_free(run);
 }
 
+// A sanitizer notices a read beyond the allocation.
+static void an_empty_event_ends_the_memory(void **state)
+{
+    (void)state;
+    struct bundle_measure measure;
+    uint8_t *bytes = malloc(2);
+    bytes[0] = PB_FtraceEventBundle_event << 3 | WIRE_BYTES;
+    bytes[1] = 0;
+    bundle_measure(wire_reader_over(bytes, 2), &measure);
+    assert_int_equal(measure.n_untimed, 1);
+    free(bytes);
+}
+
 static void a_bundle_tells_whether_it_is_ordered(void **state)
 {
     (void)state;
@@ -380,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_name_beyond_the_table_is_damage),
         cmocka_unit_test(events_of_one_time_keep_their_order),
         cmocka_unit_test(fields_of_another_type_are_no_events),
+        cmocka_unit_test(an_empty_event_ends_the_memory),
         cmocka_unit_test(a_bundle_tells_whether_it_is_ordered),
         cmocka_unit_test(bundles_need_a_processor),
         cmocka_unit_test(events_need_a_time),
