@@ -10,8 +10,10 @@
 // one is at a point where it may call dlopen(). This takes two seconds at most. If the process
 // executes another program meanwhile, the recorder decides whether to begin anew.
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +58,16 @@
 // Functions of the library.
 enum function { FUNCTION_ATTACH, FUNCTION_ANSWER, FUNCTION_DETACH, FUNCTIONS_N };
 
+// Libraries that a process with another root may lack, in the order of their loading.
+enum copy { COPY_ZLIB, COPY_LZMA, COPY_UNWINDER, COPY_LIBRARY, COPIES_N };
+
+static const char *const copy_names[] = {
+    [COPY_ZLIB] = "libz.so.1",
+    [COPY_LZMA] = "liblzma.so.5",
+    [COPY_UNWINDER] = "libunwind.so.8",
+    [COPY_LIBRARY] = HEAP_LIBRARY_FILE,
+};
+
 struct attach {
     struct target target;
     struct tracee tracee;
@@ -65,7 +77,7 @@ struct attach {
     uint64_t entries[FUNCTIONS_N]; // in the library's file
     uint64_t memory;               // in the process: text at its start, stack at its end
     int64_t ring_there;            // descriptors in the process; -1: none
-    int64_t library_there;
+    int64_t copies_there[COPIES_N];
     int ring_fd; // the ring in this process
     int mem_fd;
     bool was_starting; // the libraries were not all loaded when the target was read
@@ -76,6 +88,12 @@ struct attach {
     int stuck_tid;     // did not stop, and is left out of the next look; 0: none
     int n_stuck;
 };
+
+static void forget_copies(struct attach *a)
+{
+    for (size_t i = 0; i < COPIES_N; i++)
+        a->copies_there[i] = -1;
+}
 
 static int write_memory(struct attach *a, uint64_t address, const void *bytes, size_t size)
 {
@@ -130,43 +148,77 @@ static int make_ring(struct attach *a, struct err *err)
     return 0;
 }
 
-// Copies the library for a process with another root, which cannot open the library by its path.
-static int copy_library(struct attach *a, char *ret_path, size_t size, struct err *err)
+// Copies a library for a process with another root, which cannot open the library by its path. The
+// loader takes two libraries of the same path for one, and a descriptor can have the number of an
+// earlier one. Therefore the path of each library has another number of slashes.
+static int copy_library(struct attach *a, const char *path, enum copy copy, char *ret, size_t size,
+                        struct err *err)
 {
-    struct stat st;
+    int64_t *number = &a->copies_there[copy];
     int there CLEANUP(close_fdp) = -1;
-    int here CLEANUP(close_fdp) = open(a->library, O_RDONLY | O_CLOEXEC);
-    if (here < 0 || fstat(here, &st) < 0)
-        return err_errno(err, -errno, "%s", a->library);
-    int r = make_memfd(a, HEAP_LIBRARY_FILE, &a->library_there, &there, err);
+    int here CLEANUP(close_fdp) = open(path, O_RDONLY | O_CLOEXEC);
+    if (here < 0)
+        return err_errno(err, -errno, "%s", path);
+    int r = make_memfd(a, copy_names[copy], number, &there, err);
     if (r < 0)
         return r;
     char part[65536];
-    for (ssize_t n; (n = read(here, part, sizeof(part))) > 0;)
+    ssize_t n;
+    while ((n = read(here, part, sizeof(part))) > 0)
         if (write(there, part, (size_t)n) != n)
-            return err_errno(err, -EIO, "copy of the library");
-    snprintf(ret_path, size, "/proc/self/fd/%d", (int)a->library_there);
+            return err_errno(err, -EIO, "copy of %s", path);
+    if (n < 0)
+        return err_errno(err, -errno, "%s", path);
+    snprintf(ret, size, "/proc/self/fd%.*s%d", copy + 1, "////", (int)*number);
     return 0;
 }
 
+// Makes the process load a library. The loader decides whether it can.
+//
 // dlopen() drops the thread's pending dlerror(). The error is in a private variable of glibc. This
 // code cannot save the error, because the place of the variable is not known for certain.
+static int open_there(struct attach *a, const char *path, struct err *err)
+{
+    const uint64_t args[2] = {a->memory, NOW};
+    if (write_memory(a, a->memory, path, strlen(path) + 1) < 0)
+        return err_set(err, -EIO, "memory of the process cannot be written");
+    int r = tracee_call(&a->tracee, a->target.dlopen_address, a->memory + STACK_BYTES, args);
+    return r < 0 ? err_errno(err, r, "dlopen in the process") : 0;
+}
+
+static int open_copy_there(struct attach *a, const char *path, enum copy copy, struct err *err)
+{
+    char there[64];
+    int r = copy_library(a, path, copy, there, sizeof(there), err);
+    return r < 0 ? r : open_there(a, there, err);
+}
+
+// Brings this machine's libunwind into a root that has none, with the libraries that libunwind
+// needs and the root lacks. libmmheap.so finds libunwind by its name among the loaded libraries.
+static int bring_unwinder(struct attach *a, struct err *err)
+{
+    int r = open_there(a, copy_names[COPY_UNWINDER], err);
+    if (r < 0 || target_has_library(&a->target, copy_names[COPY_UNWINDER]))
+        return r;
+    for (enum copy copy = COPY_ZLIB; copy <= COPY_UNWINDER && r == 0; copy++) {
+        struct link_map *here;
+        void *handle = dlopen(copy_names[copy], RTLD_NOW | RTLD_NOLOAD); // linked to libunwind
+        if (!handle || dlinfo(handle, RTLD_DI_LINKMAP, &here) < 0)
+            continue;
+        r = open_there(a, copy_names[copy], err);
+        if (r == 0 && !target_has_library(&a->target, copy_names[copy]))
+            r = open_copy_there(a, here->l_name, copy, err);
+    }
+    return r;
+}
+
 static int load_library(struct attach *a, struct err *err)
 {
-    char path[4096];
-    int r = 0;
-    snprintf(path, sizeof(path), "%s", a->library);
-    if (!a->target.same_files)
-        r = copy_library(a, path, sizeof(path), err);
-    if (r == 0 && write_memory(a, a->memory, path, strlen(path) + 1) < 0)
-        r = err_set(err, -EIO, "memory of the process cannot be written");
-    const uint64_t args[2] = {a->memory, NOW};
-    if (r == 0) {
-        r = tracee_call(&a->tracee, a->target.dlopen_address, a->memory + STACK_BYTES, args);
-        if (r < 0)
-            return err_errno(err, r, "dlopen in the process");
+    int r = a->target.same_files ? open_there(a, a->library, err) : bring_unwinder(a, err);
+    if (r == 0 && !a->target.same_files)
+        r = open_copy_there(a, a->library, COPY_LIBRARY, err);
+    if (r == 0)
         r = target_find_library(&a->target);
-    }
     if (r == -ENOENT)
         return err_set(err, -ELIBBAD, "it cannot load %s", a->library);
     return r;
@@ -198,7 +250,8 @@ static int call_library(struct attach *a, enum function function, uint64_t argum
     if (r == -EINPROGRESS)
         return err_set(err, r, "one of its threads is beginning or ending a profile");
     if (r == -ELIBACC)
-        return err_set(err, r, "libunwind is not installed in its root file system");
+        return err_set(err, r,
+                       "its root file system has no libunwind, and it cannot load this machine's");
     if (r == -EPROTO)
         return other_version(err);
     return r < 0 ? err_errno(err, r, "the library in the process") : 0;
@@ -254,7 +307,8 @@ static int work(struct attach *a, enum function function, struct err *err)
     if (r != -EFAULT && r != -ETIMEDOUT && r != -ESRCH) {
         const uint64_t args[6] = {a->memory, STACK_BYTES};
         close_there(a, a->ring_there);
-        close_there(a, a->library_there);
+        for (size_t i = 0; i < COPIES_N; i++)
+            close_there(a, a->copies_there[i]);
         tracee_syscall(&a->tracee, SYS_munmap, args);
     }
     return r;
@@ -434,7 +488,7 @@ static int begin_profile(struct attach *a, struct err *err)
         *err = (struct err){0};
         a->ring_fd = close_fd(a->ring_fd);
         a->target.library_fd = close_fd(a->target.library_fd);
-        a->library_there = -1;
+        forget_copies(a);
         nanosleep(&(struct timespec){.tv_nsec = BEGIN_PAUSE_NS}, NULL);
         r = read_target(a, a->target.pid, err);
         if (r == 0)
@@ -559,7 +613,8 @@ static bool wait_for_child(void)
 
 int main(int argc, char **argv)
 {
-    struct attach a = {.ring_there = -1, .library_there = -1, .ring_fd = -1, .mem_fd = -1};
+    struct attach a = {.ring_there = -1, .ring_fd = -1, .mem_fd = -1};
+    forget_copies(&a);
     struct err err = {0};
     uint32_t pid;
     bool detach = argc == 4 && str_eq(argv[3], "detach");

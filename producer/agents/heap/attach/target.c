@@ -417,6 +417,14 @@ int target_find_library(struct target *target)
     return r;
 }
 
+bool target_has_library(const struct target *target, const char *name)
+{
+    struct strbuf maps CLEANUP(strbuf_done) = {0};
+    struct object object;
+    return read_text(target->pid, "maps", MAPS_MAX, &maps) == 0 &&
+           find_object(&maps, name, &object);
+}
+
 bool target_may_stop(const struct target *target, int tid)
 {
     char name[64];

@@ -48,6 +48,10 @@ int target_read(int pid, const char *library, struct target *ret, struct err *er
 // Finds the library after it has been loaded. Sets library_base and returns 0, or returns -ENOENT.
 int target_find_library(struct target *target);
 
+// Returns whether the process has loaded a library whose file name begins with `name`, at any time
+// since its start. A copy in a memfd counts by the memfd's name.
+bool target_has_library(const struct target *target, const char *name);
+
 // Returns whether the stack pointer is in the main stack, or in a stack that a thread was started
 // with (which has the thread's own data at its end) with `room` bytes below.
 bool target_is_own_stack(const struct target *target, uint64_t stack_pointer,
