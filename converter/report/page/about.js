@@ -2,7 +2,7 @@
 // Key figures, and facts about the trace itself: losses, config, machine.
 
 const TILES = ["some task stalled for memory", "all tasks stalled for memory", "least free memory",
-  "direct reclaim", "memcg reclaim", "compaction", "evicted and came back", "major faults",
+  "direct reclaim", "memcg reclaim", "compaction", "reclaimed and came back", "major faults",
   "swapped out", "processes killed by the kernel"];
 
 function figuresOf(trace) {

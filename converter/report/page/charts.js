@@ -24,7 +24,7 @@ const CHARTS = [
       ["rates", "reclaimed", "reclaimed, all"],
       ["rates", "reclaimed by kswapd", "reclaimed, kswapd"],
       ["rates", "reclaimed by direct reclaim", "reclaimed, direct"]]},
-  {id: "returns", group: "machine", title: "Evicted and came back", unit: "rate",
+  {id: "returns", group: "machine", title: "Reclaimed and came back", unit: "rate",
     need: "linux.sys_stats with vmstat_period_ms: 500",
     series: [["rates", "file pages that came back", "file pages"],
       ["rates", "anonymous pages that came back", "anonymous pages"],

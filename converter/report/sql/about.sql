@@ -64,7 +64,7 @@ figure(place, name, value, unit, worse) AS (
   SELECT iif(quantity = 'scanned', 8, 9),
     quantity || iif(has_memcg, '', ' outside memory cgroups'), sum(n) * :page, 'bytes', 1
   FROM reclaim GROUP BY quantity UNION ALL
-  SELECT 10, 'evicted and came back', sum(n) * :page, 'bytes', 1 FROM vmstat
+  SELECT 10, 'reclaimed and came back', sum(n) * :page, 'bytes', 1 FROM vmstat
   WHERE name GLOB 'workingset_refault*' HAVING count(*) UNION ALL
   SELECT 11, 'major faults', n, 'times', 1 FROM vmstat WHERE name = 'pgmajfault' UNION ALL
   SELECT 12, 'swapped out', n * :page, 'bytes', 1 FROM vmstat WHERE name = 'pswpout' UNION ALL
