@@ -212,6 +212,14 @@ static int bring_unwinder(struct attach *a, struct err *err)
     return r;
 }
 
+static bool has_proc(const struct attach *a)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d/root/proc/self", a->target.pid);
+    return lstat(path, &st) == 0;
+}
+
 static int load_library(struct attach *a, struct err *err)
 {
     int r = a->target.same_files ? open_there(a, a->library, err) : bring_unwinder(a, err);
@@ -219,6 +227,10 @@ static int load_library(struct attach *a, struct err *err)
         r = open_copy_there(a, a->library, COPY_LIBRARY, err);
     if (r == 0)
         r = target_find_library(&a->target);
+    if (r == -ENOENT && !a->target.same_files && !has_proc(a))
+        return err_set(err, -ELIBBAD,
+                       "it cannot load %s: its root lacks the file, and a /proc to open a copy",
+                       a->library);
     if (r == -ENOENT)
         return err_set(err, -ELIBBAD, "it cannot load %s", a->library);
     return r;
