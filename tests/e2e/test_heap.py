@@ -652,28 +652,6 @@ class Attach(Heap):
             self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
         self.end_work(process)
 
-    @needs_namespaces
-    def test_a_root_without_libunwind(self):
-        """The process gets this machine's libunwind, and the libraries that libunwind needs."""
-        lib.skip_in_chroot(self)
-        libraries = subprocess.run(["ldd", HELPER], capture_output=True, text=True,
-                                   check=True).stdout
-        hidden = re.findall(r"=> (\S*/(?:libunwind|liblzma|libz)\S*)", libraries)
-        self.assertIn("libunwind", "".join(hidden))
-        hide = "".join(f"mount --bind /dev/null $(realpath {path}) && " for path in hidden)
-        process = self.start_work("unshare", "-m", "sh", "-c",
-                                  f'mount -t tmpfs none {LIBRARY.parent} && {hide} exec "$@"', "sh")
-        for _ in range(2):
-            result = self.attach(process.pid)
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("_PyEval_EvalFrameDefault", result.stderr)
-        maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
-        for name in ("libunwind.so.8", "libmmheap.so"):
-            self.assertIn(f"/memfd:{name}", maps)
-        self.assertEqual([link for link in pathlib.Path(f"/proc/{process.pid}/fd").iterdir()
-                          if "memfd:lib" in os.readlink(link)], [])
-        self.end_work(process)
-
     def test_two_recorders(self):
         process = self.start_work()
         self.check_two_recorders(process, "attached")
