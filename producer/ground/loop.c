@@ -286,12 +286,15 @@ static void fire_timer(struct loop_timer *timer, nsec_t now)
 }
 
 // Fires the timer, or lets it wait until its share has time. A timer that has fired goes behind
-// the other timers of the share, so that each has its turn. (The callback may remove the timer.)
+// the timers of the share that wait, so that each has its turn. (The callback may remove the
+// timer.)
 static void fire_in_share(struct loop_timer *timer, nsec_t now)
 {
     struct loop_share *share = timer->share;
-    if (!loop_share_is_left(share, now)) {
-        timer->wake = share->free_at;
+    if (!loop_share_is_left(share, now))
+        share->turn = share->free_at;
+    if (timer->wake < share->turn) {
+        timer->wake = share->turn;
         heap_settle(&timer->loop->heap, timer);
         return;
     }

@@ -16,6 +16,7 @@
 // All zero: nothing was spent.
 struct loop_share {
     nsec_t free_at; // there is time again (CLOCK_BOOTTIME)
+    nsec_t turn;    // the last time until which a timer had to wait
 };
 
 // Returns whether there is time left at the time `now`. A NULL share has no limit.

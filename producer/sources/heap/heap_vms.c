@@ -8,6 +8,7 @@
 // An agent that was present from the start asks within a second, without a request.
 #include "producer/sources/heap/heap_source_private.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,6 +65,8 @@ static bool vm_begin(struct heap_source *heap, int32_t pid)
     if (!has_room_for_vm(heap, pid) || heap_vm_vec_reserve(&heap->vms.vms, heap->vms.vms.n + 1) < 0)
         return false;
     int r = heap_vm_begin(&env, pid, vm_done, heap, &vm, &err);
+    if (r == -ETIMEDOUT)
+        return false;
     if (r == 0)
         heap_vm_vec_push(&heap->vms.vms, vm);
     else if (r != -ESRCH)
@@ -83,6 +86,8 @@ static void state_known(void *userdata, int result, const void *answer, size_t s
     bool is_young =
         nsec_now(CLOCK_BOOTTIME) - heap_targets_began(heap->env.roots->proc, look->pid) < YOUNG;
     look->is_vm = result != VM_NONE;
+    if (result == -ETIMEDOUT)
+        return; // files of this user are left alone for a while, perhaps because of another VM
     if (result < 0)
         look->is_done = true; // the helper has reported why
     else if (result == VM_NONE)
