@@ -34,6 +34,7 @@ struct stacks_event {
     struct stacks_row_vec rows; // by name
     struct map64 name_of;       // key_of() a function in a stack -> name, SAMPLE for each sample
     uint64_t n_samples, n_whole, n_lost, n_cut;
+    uint64_t n_cut_made; // in code that was made at run time, part of n_cut
 };
 VEC_DEFINE(stacks_event_vec, struct stacks_event *);
 
@@ -132,7 +133,10 @@ static int read_sample(struct stacks_event *event, const struct wire_field *mess
         return 0;
     event->n_samples++;
     event->n_whole += callstack != 0;
-    event->n_cut += error == PB_UNWIND_ERROR_UNWIND_INFO;
+    if (error == PB_UNWIND_ERROR_UNWIND_INFO) {
+        event->n_cut++;
+        event->n_cut_made += trace_stacks_is_made_code(&event->stacks, callstack);
+    }
     return callstack ? trace_stacks_walk(&event->stacks, callstack, take_place, event) : 0;
 }
 
@@ -229,6 +233,9 @@ static void print_cut(const struct stacks_event *event, bool is_dwarf, FILE *out
             100.0 * (double)event->n_cut / (double)event->n_samples);
     if (trace_stacks_has_file(&event->stacks, "libjvm.so"))
         fprintf(out, "run the JVM with -XX:+PreserveFramePointer\n");
+    else if (2 * event->n_cut_made > event->n_cut)
+        fprintf(out, "their code was made at run time without frame pointers (run a JVM with "
+                     "-XX:+PreserveFramePointer)\n");
     else if (is_dwarf)
         fprintf(out, "their code has neither unwind tables nor frame pointers\n");
     else

@@ -124,22 +124,46 @@ bool trace_stacks_has_file(const struct trace_stacks *s, const char *name)
     return false;
 }
 
+// Returns the path of the file of a mapping, as far as it is kept: the last of its strings.
+static struct text path_of(const struct trace_stacks *s, uint64_t mapping)
+{
+    uint64_t path = 0;
+    message_numbers(message_of(s, STACKS_MAPPINGS, mapping),
+                    (struct wanted[]){{PB_Mapping_path_string_ids, &path}, {0}});
+    return string_of(s, STACKS_PATHS, path);
+}
+
+bool trace_stacks_is_made_code(const struct trace_stacks *s, uint64_t callstack)
+{
+    struct text stack = message_of(s, STACKS_CALLSTACKS, callstack), innermost = {0};
+    struct wire_reader reader = wire_reader_over(stack.at, stack.size);
+    struct wire_field f;
+    wire_foreach(&reader, &f) {
+        uint64_t mapping = 0;
+        if (f.number != PB_Callstack_frame_ids)
+            continue;
+        message_numbers(message_of(s, STACKS_FRAMES, f.value),
+                        (struct wanted[]){{PB_Frame_mapping_id, &mapping}, {0}});
+        struct text path = path_of(s, mapping);
+        innermost = text_eq(path, TEXT("kernel")) ? innermost : path;
+    }
+    return text_starts_with(innermost, TEXT("[anon"));
+}
+
 bool trace_stacks_name(const struct trace_stacks *s, const struct stack_place *place,
                        struct strbuf *ret)
 {
     struct text frame = message_of(s, STACKS_FRAMES, place->frame);
-    uint64_t function_id = 0, mapping = 0, rel_pc = 0, path_id = 0;
+    uint64_t function_id = 0, mapping = 0, rel_pc = 0;
     if (!frame.at)
         return false;
     message_numbers(frame, (struct wanted[]){{PB_Frame_function_name_id, &function_id},
                                              {PB_Frame_mapping_id, &mapping},
                                              {PB_Frame_rel_pc, &rel_pc},
                                              {0}});
-    message_numbers(message_of(s, STACKS_MAPPINGS, mapping), // its path ends with the last string
-                    (struct wanted[]){{PB_Mapping_path_string_ids, &path_id}, {0}});
     struct text function = place->line.function.size ? place->line.function
                                                      : string_of(s, STACKS_FUNCTIONS, function_id);
-    struct text path = string_of(s, STACKS_PATHS, path_id);
+    struct text path = path_of(s, mapping);
     if (function.size > 0)
         strbuf_addf(ret, "%.*s (%.*s)", (int)function.size, function.at, (int)path.size,
                     path.size ? path.at : "");

@@ -74,6 +74,10 @@ bool trace_stacks_name(const struct trace_stacks *stacks, const struct stack_pla
 // Returns whether a path in the stacks ends with this name.
 bool trace_stacks_has_file(const struct trace_stacks *stacks, const char *name);
 
+// Returns whether the innermost function outside of the kernel is in memory without a file. A
+// virtual machine has made its code.
+bool trace_stacks_is_made_code(const struct trace_stacks *stacks, uint64_t callstack);
+
 // Calls `take` for each function of a stack, outermost first, inlined functions included. A result
 // of `take` other than 0 ends the walk and is returned.
 int trace_stacks_walk(const struct trace_stacks *stacks, uint64_t callstack,

@@ -48,11 +48,16 @@ int main(void)
 }
 """
 
-# push rbp; xor ebp,ebp; loop: dec rdi; jnz loop; pop rbp; ret
+# push rbp; mov rbp,rsi; loop: dec rdi; jnz loop; pop rbp; ret. The second argument is a wrong frame
+# pointer, or none.
 MADE = r"""
 #include <string.h>
 #include <sys/mman.h>
-static const unsigned char code[] = {0x55, 0x31, 0xed, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d, 0xc3};
+#ifdef IN_FILE
+__attribute__((section(".text#")))
+#endif
+static const unsigned char code[] = {0x55, 0x48, 0x89, 0xf5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x5d,
+                                     0xc3};
 #ifdef JVM
 void jvm(void);
 #else
@@ -63,8 +68,13 @@ int main(void)
     void *made = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                       0);
     memcpy(made, code, sizeof(code));
+    void *wrong[] = {0, (char *)made + 100};
     jvm();
-    ((void (*)(unsigned long))made)(1000000000);
+#ifdef IN_FILE
+    ((void (*)(unsigned long, void *))code)(1000000000, wrong);
+#else
+    ((void (*)(unsigned long, void *))made)(1000000000, 0);
+#endif
     return 0;
 }
 """
@@ -170,15 +180,17 @@ class Stacks(unittest.TestCase):
     @lib.needs_program("cc")
     @unittest.skipUnless(platform.machine() == "x86_64", "the code is of x86-64")
     def test_stacks_that_are_cut(self):
-        """The program runs code that is made at run time, without frame pointers. It has libjvm.so
-        or not."""
+        """The program runs code without frame pointers that is made at run time, or is in its file.
+        It has libjvm.so or not."""
         library = pathlib.Path(self.folder, "libjvm.so")
         built = run("cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-",
                     input="static volatile unsigned n;\nvoid jvm(void)\n"
                           "{ for (unsigned i = 0; i < 100000000; i++) n += i; }\n")
         self.assertEqual(built.returncode, 0, built.stderr)
-        for options, flag in (((), "--call-graph dwarf needs none"),
-                              (("-DJVM", library), "-XX:+PreserveFramePointer")):
+        for options, flag in (
+                (("-DIN_FILE",), "--call-graph dwarf needs none"),
+                ((), "made at run time without frame pointers (run a JVM with -XX:"),
+                (("-DJVM", library), "run the JVM with -XX:+PreserveFramePointer")):
             answer = self.record("cpu", "-F", "500", "--", self.build(MADE, *options))
             self.assertIn(" are cut: ", answer.stderr)
             self.assertIn(flag, answer.stderr)
