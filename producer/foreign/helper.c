@@ -218,6 +218,14 @@ void foreign_close_socket(struct foreign *foreign, int fd)
         relays_close_socket(foreign->closers, fd, peer.uid);
 }
 
+void foreign_close_file(struct foreign *foreign, int fd, uint64_t payer)
+{
+    if (foreign && fd >= 0)
+        relays_close_file(foreign->closers, fd, payer);
+    else
+        close_fd(fd);
+}
+
 bool foreign_is_full(struct foreign *foreign)
 {
     return relays_are_full(foreign->closers);

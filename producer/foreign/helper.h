@@ -78,6 +78,10 @@ int foreign_check_left(struct foreign *foreign, uint64_t payer, struct err *err)
 // Closes a connection of another process, or a listening socket; -1: none. Messages that were not
 // received may hold descriptors whose close blocks, and the close of the socket closes these, too.
 void foreign_close_socket(struct foreign *foreign, int fd);
+// Closes a file of another process, whose last close frees what the process made: a large deleted
+// file, or a whole mount namespace. Another process does this, for `payer`. A NULL `foreign` closes
+// the file at once.
+void foreign_close_file(struct foreign *foreign, int fd, uint64_t payer);
 // Returns true if too many sockets wait for their close: then no more may be accepted.
 bool foreign_is_full(struct foreign *foreign);
 

@@ -21,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/foreign/helper.h"
 #include "producer/ground/line_reader.h"
 #include "producer/ground/proc_text.h"
 
@@ -30,6 +31,7 @@
 #define OTHER_BYTES_MAX   ((uint64_t)128 << 10)
 #define OTHER_READS_MAX   4 // within OTHER_PERIOD
 #define OTHER_PERIOD      NSEC_PER_SEC
+#define OTHER_UNUSED_MAX  NSEC_PER_SEC
 #define RENEW_PAUSE_MAX   NSEC_PER_SEC
 #define RENEW_SHARE       10
 #define UNUSED_MAX        (30 * NSEC_PER_SEC) // longer than most pauses between scans
@@ -212,11 +214,20 @@ static int lists_renew(struct foreign_mounts *mounts)
     return r;
 }
 
+// The open list may be all that is left of a mount namespace.
+static void other_clear(struct foreign_mounts *mounts)
+{
+    foreign_close_file(mounts->foreign, mounts->other.fd, mounts->payer);
+    mounts->other.fd = -1;
+    list_clear(&mounts->other);
+}
+
 static int other_renew(struct foreign_mounts *mounts, int32_t pid)
 {
     char path[256];
+    mounts->other_used = nsec_now(CLOCK_MONOTONIC);
     if (mounts->other_pid != pid) {
-        list_clear(&mounts->other);
+        other_clear(mounts);
         mounts->other_pid = pid;
         mounts->other_until = 0;
     }
@@ -244,23 +255,25 @@ int foreign_mount_number(int fd, uint64_t *ret)
     return span_take_u64(&number, ret) ? 0 : -EXDEV;
 }
 
-static void verdict_drop(struct trusted_mounts *trusted, struct mount_verdict *verdict)
+static void verdict_drop(struct foreign_mounts *mounts, struct mount_verdict *verdict)
 {
-    close_fd(verdict->fd);
+    struct trusted_mounts *trusted = mounts->trusted;
+    foreign_close_file(verdict->pid ? mounts->foreign : NULL, verdict->fd, mounts->payer);
     *verdict = trusted->verdicts[--trusted->n_verdicts];
 }
 
 // Returns the verdict on the mount, or NULL.
-static struct mount_verdict *verdict_find(struct trusted_mounts *trusted, int32_t pid,
+static struct mount_verdict *verdict_find(struct foreign_mounts *mounts, int32_t pid,
                                           uint64_t number, nsec_t now)
 {
+    struct trusted_mounts *trusted = mounts->trusted;
     for (size_t i = 0; i < trusted->n_verdicts; i++) {
         struct mount_verdict *verdict = &trusted->verdicts[i];
         if (verdict->number != number || (verdict->result < 0 && verdict->pid != pid))
             continue;
         if (verdict->result == 0 || now - verdict->judged < REFUSED_MAX)
             return verdict;
-        verdict_drop(trusted, verdict);
+        verdict_drop(mounts, verdict);
         return NULL;
     }
     return NULL;
@@ -276,13 +289,14 @@ static struct mount_verdict *least_used(struct trusted_mounts *trusted)
 }
 
 // Without a descriptor for the mount, the mount is judged again for the next file.
-static void verdict_add(struct trusted_mounts *trusted, struct mount_verdict verdict, int fd)
+static void verdict_add(struct foreign_mounts *mounts, struct mount_verdict verdict, int fd)
 {
+    struct trusted_mounts *trusted = mounts->trusted;
     verdict.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (verdict.fd < 0)
         return;
     if (trusted->n_verdicts == FOREIGN_HELD_MAX)
-        verdict_drop(trusted, least_used(trusted));
+        verdict_drop(mounts, least_used(trusted));
     trusted->verdicts[trusted->n_verdicts++] = verdict;
 }
 
@@ -324,14 +338,14 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
     if (r < 0 || (trusted->knows_memory && number == trusted->memory))
         return r;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
-    struct mount_verdict *known = verdict_find(trusted, pid, number, now);
+    struct mount_verdict *known = verdict_find(mounts, pid, number, now);
     if (known) {
         verdict_use(known, fd, now);
         return known->result;
     }
     r = judge_by_lists(mounts, pid, number);
     if (r == 0 || r == -EXDEV || r == -ENODEV)
-        verdict_add(trusted,
+        verdict_add(mounts,
                     (struct mount_verdict){
                         .number = number, .pid = pid, .result = r, .judged = now, .used = now},
                     fd);
@@ -344,7 +358,9 @@ void foreign_mounts_tidy(struct foreign_mounts *mounts)
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     for (size_t i = trusted->n_verdicts; i-- > 0;)
         if (now - trusted->verdicts[i].used > UNUSED_MAX)
-            verdict_drop(trusted, &trusted->verdicts[i]);
+            verdict_drop(mounts, &trusted->verdicts[i]);
+    if (now - mounts->other_used > OTHER_UNUSED_MAX)
+        other_clear(mounts);
 }
 
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)
@@ -408,14 +424,14 @@ static void list_done(struct mount_list *list)
     map64_done(&list->devices);
 }
 
-static void trusted_free(struct trusted_mounts *trusted)
+static void trusted_free(struct foreign_mounts *mounts)
 {
-    struct trusted_mounts **at = &all_trusted;
+    struct trusted_mounts *trusted = mounts->trusted, **at = &all_trusted;
     while (*at != trusted)
         at = &(*at)->next;
     *at = trusted->next;
     while (trusted->n_verdicts > 0)
-        verdict_drop(trusted, &trusted->verdicts[0]);
+        verdict_drop(mounts, &trusted->verdicts[0]);
     list_done(&trusted->own);
     list_done(&trusted->first);
     map64_done(&trusted->devices);
@@ -428,8 +444,9 @@ void foreign_mounts_done(struct foreign_mounts *mounts)
 {
     if (!mounts->trusted)
         return;
+    other_clear(mounts);
     list_done(&mounts->other);
     if (--mounts->trusted->n_users == 0)
-        trusted_free(mounts->trusted);
+        trusted_free(mounts);
     mounts->trusted = NULL;
 }

@@ -53,13 +53,18 @@ struct trusted_mounts {
     bool knows_memory; // `memory` is known
 };
 
+struct foreign;
+
 struct foreign_mounts {
     struct trusted_mounts *trusted; // shared
     bool is_refused;         // the last judgement would have needed lists that are not read now
     struct mount_list other; // of process `other_pid`, which led to a file of neither list
     int32_t other_pid;       // 0: none
+    nsec_t other_used;
     nsec_t other_until;      // end of the period in which `n_other_reads` counts
     unsigned n_other_reads;  // of the list of this process
+    struct foreign *foreign; // borrowed; closes files of others; NULL: this process does
+    uint64_t payer;          // for these files
 };
 
 // Returns 0 or -ENOMEM. foreign_mounts_done() may be called in both cases, and on all zero.
@@ -69,7 +74,8 @@ void foreign_mounts_done(struct foreign_mounts *mounts);
 // Gets the number of the mount of the file that `fd` holds. Returns 0 or a negative errno.
 int foreign_mount_number(int fd, uint64_t *ret);
 
-// Gives up mounts that were not used for a while. Mounts that are held cannot be unmounted.
+// Gives up mounts that were not used for a while. Mounts that are held cannot be unmounted, and a
+// mount namespace whose list is open does not end.
 void foreign_mounts_tidy(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.

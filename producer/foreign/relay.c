@@ -504,7 +504,7 @@ static bool start_closer_within_limits(struct relays *relays, uint64_t payer)
            start_closer(relays, payer);
 }
 
-static bool close_socket(struct relays *relays, int fd, uint64_t payer)
+static bool close_elsewhere(struct relays *relays, int fd, uint64_t payer)
 {
     return pass_to_closer(relays, fd, payer) ||
            (start_closer_within_limits(relays, payer) && pass_to_closer(relays, fd, payer));
@@ -539,7 +539,7 @@ bool relays_are_full(struct relays *relays)
 {
     size_t n = 0;
     for (size_t i = 0; i < relays->n_unclosed; i++)
-        if (!close_socket(relays, relays->unclosed[i].fd, relays->unclosed[i].payer))
+        if (!close_elsewhere(relays, relays->unclosed[i].fd, relays->unclosed[i].payer))
             relays->unclosed[n++] = relays->unclosed[i];
     relays->n_unclosed = n;
     return n == UNCLOSED_MAX;
@@ -552,6 +552,12 @@ void relays_close_socket(struct relays *relays, int fd, uint64_t payer)
         return;
     }
     shutdown(fd, SHUT_RDWR); // so that the client does not wait for the close
-    if (!close_socket(relays, fd, payer) && relays->n_unclosed < UNCLOSED_MAX)
+    if (!close_elsewhere(relays, fd, payer) && relays->n_unclosed < UNCLOSED_MAX)
         relays->unclosed[relays->n_unclosed++] = (struct unclosed){fd, payer};
+}
+
+void relays_close_file(struct relays *relays, int fd, uint64_t payer)
+{
+    if (!close_elsewhere(relays, fd, payer))
+        close_fd(fd);
 }

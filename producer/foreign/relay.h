@@ -30,5 +30,8 @@ int relays_start(struct relays *relays, int fd, uint64_t payer, int *ret_fd);
 // Closes the connected socket `fd` without entering the file systems of unread descriptors. Before
 // Linux 6.16, a process that counts for `payer` does this.
 void relays_close_socket(struct relays *relays, int fd, uint64_t payer);
+// Closes a file whose last close can take long, in a process that counts for `payer`; without such
+// a process, in this one.
+void relays_close_file(struct relays *relays, int fd, uint64_t payer);
 // Returns true if too many sockets wait for a closer: then no more connections may be accepted.
 bool relays_are_full(struct relays *relays);

@@ -297,6 +297,7 @@ int member_new(struct service *service, const struct service_consumer *consumer,
     member->uid = consumer->uid;
     member->payer = consumer->payer;
     member->requester = consumer->requester;
+    member->requester.payer = consumer->payer;
     if (member->requester.is_limited) {
         member->share = service_share_of(service, member->payer);
         if (!member->share)

@@ -21,6 +21,7 @@ struct requester {
     gid_t gid;
     gid_t groups[REQUESTER_GROUPS_MAX];
     size_t n_groups;
+    uint64_t payer; // who pays for the user (payer.h)
 };
 
 // Returns whether the user could trace the process: all its ids are the user's, it has no

@@ -20,6 +20,7 @@
 #include "producer/ground/maps.h"
 #include "producer/sources/requester.h"
 #include "producer/sources/residency/file_set.h"
+#include "producer/sources/residency/set_user.h"
 #include "tests/unit/residency_tree.h"
 
 static void trees_globs_and_names_give_each_file_once(void **state)
@@ -585,6 +586,24 @@ static void overlong_lines_are_passed_over(void **state)
     assert_int_equal(maps_open(&reader, proc, 2), -ENOENT);
 }
 
+// The subordinate uids of a user do not multiply the limits.
+static void users_who_pay_together_share(void **state)
+{
+    (void)state;
+    const struct requester owner = {.is_limited = true, .uid = 1000, .payer = 1000},
+                           subordinate = {.is_limited = true, .uid = 100001, .payer = 1000},
+                           other = {.is_limited = true, .uid = 1001, .payer = 1001};
+    struct set_user *users[] = {set_user_join(&owner), set_user_join(&subordinate),
+                                set_user_join(&other), set_user_join(NULL)};
+    assert_ptr_equal(users[0], users[1]);
+    assert_int_equal(users[0]->n_sets, 2);
+    assert_ptr_not_equal(users[0], users[2]);
+    assert_ptr_not_equal(users[0], users[3]);
+    assert_ptr_not_equal(users[2], users[3]);
+    for (size_t i = 0; i < ELEMENTS(users); i++)
+        set_user_leave(users[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -597,6 +616,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(files_with_equal_keys_are_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(known_files_stay_known_when_others_go, setup, teardown),
         cmocka_unit_test(the_leases_of_closed_files_stay),
+        cmocka_unit_test(users_who_pay_together_share),
         cmocka_unit_test_setup_teardown(the_sets_of_a_user_walk_one_after_the_other, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(sets_share_the_descriptors, setup, teardown),

@@ -242,6 +242,8 @@ static void change_config(struct consumer *consumer, const struct ipc_call *call
     if (r == 0 && !request->trace_config)
         r = err_set(&err, -EINVAL, "the request has no trace_config");
     if (r == 0)
+        r = service_may_ask(consumer->port->service, &consumer->as_client, &err);
+    if (r == 0)
         r = service_change_config(consumer->port->service, consumer->session_id,
                                   request->trace_config, &err);
     reply_result(consumer, call, r, &err);

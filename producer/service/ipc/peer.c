@@ -26,7 +26,8 @@
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
-#define SMALL            8192 // smaller sizes are not counted
+#define FRAMES_TIME      (10 * NSEC_PER_MSEC) // after which other peers have their turn
+#define SMALL            8192                 // smaller sizes are not counted
 #define TOO_MUCH                                                                                   \
     "has, with others of its user, more than 8 MiB of unfinished requests and unread answers"
 #define REST        (100 * NSEC_PER_MSEC)
@@ -271,7 +272,10 @@ static void handle_frames(struct ipc_peer *peer)
     const uint8_t *bytes;
     size_t size, n = 0;
     int r = 1;
+    nsec_t end = nsec_now(CLOCK_MONOTONIC) + FRAMES_TIME;
     for (; n < FRAMES_PER_ROUND && ipc_outbox_size(&peer->outbox) < OUTBOX_ROOM; n++) {
+        if (n > 0 && nsec_now(CLOCK_MONOTONIC) >= end)
+            break;
         if (peer->closing || peer->last_words)
             return;
         if (!ipc_server_takes_frame(peer->server, peer)) {

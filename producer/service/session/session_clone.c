@@ -58,7 +58,7 @@ uint64_t session_prepare_clone(struct session *session)
     for (size_t i = 0; i < session->buffers.n; i++)
         if (will_be_cleared(session, i))
             replace_buffer(session, i);
-    session_event(session, EVENT_FLUSH_AT_ONCE);
+    session_event(session, EVENT_FLUSH_DUE);
     return clone_bytes(session, true);
 }
 

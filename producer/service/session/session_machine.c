@@ -65,7 +65,7 @@ void session_arm_timer(struct session *session)
 
 // Actions.
 
-static void flush_at_once(struct session *session)
+static void flush_at_end(struct session *session)
 {
     service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
     source_set_flush(&session->sources);
@@ -75,10 +75,13 @@ static void flush_at_once(struct session *session)
 
 static void flush_sources(struct session *session)
 {
-    if (source_set_may_flush(&session->sources))
-        flush_at_once(session);
-    else
+    service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
+    if (!source_set_flush_in_share(&session->sources)) {
         session->failed_flushes++;
+        return;
+    }
+    session->flushes++;
+    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_flushed);
 }
 
 static void clear_state(struct session *session)
@@ -119,7 +122,7 @@ static void begin_write_out(struct session *session)
     if (recording && session->settings.flush_on_write)
         flush_sources(session);
     if (recording && session->journal)
-        source_set_flush(&session->sources);
+        source_set_flush_in_share(&session->sources);
     service_packets_snapshot(&session->packets);
     if (session->journal)
         session_journal_prepare(session);
@@ -349,7 +352,7 @@ static void stop_sources(struct session *session)
 
 static void finish_recording(struct session *session)
 {
-    flush_at_once(session);
+    flush_at_end(session);
     session->final_flush_done = true;
     stop_sources(session);
     session->room_delay = 0; // the next attempt follows at once, and is logged again
@@ -422,7 +425,6 @@ static const struct transition {
     // Periodic events.
     {EVENT_SOURCE_OVER, SESSION_RECORDING, ANY_MODE, THE_SAME, session_stop_due_sources},
     {EVENT_FLUSH_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_sources},
-    {EVENT_FLUSH_AT_ONCE, SESSION_RECORDING, ANY_MODE, THE_SAME, flush_at_once},
     {EVENT_CLEAR_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, clear_state},
     {EVENT_SNAPSHOT_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, take_snapshot},
     {EVENT_WRITE_DUE, SESSION_RECORDING, ANY_MODE, THE_SAME, begin_write_out},

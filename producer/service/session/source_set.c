@@ -167,6 +167,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     if (env->shares) {
         set->readings = &env->shares->readings;
         set->sessions = &env->shares->sessions;
+        set->loop = env->loop;
     }
     if (env->title)
         snprintf(set->title, sizeof(set->title), "%s: ", env->title);
@@ -249,7 +250,13 @@ static void spend_since(struct loop_share *share, nsec_t before)
     loop_share_spend(share, now - before, now);
 }
 
-static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t now, struct err *err)
+static void plan_stop(struct source_slot *slot, nsec_t now)
+{
+    if (slot->config->trace_duration_ms > 0)
+        slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
+}
+
+static int start_slot(struct source_set *set, struct source_slot *slot, struct err *err)
 {
     nsec_t before = nsec_now(CLOCK_BOOTTIME);
     int r = slot->class->start(slot->source, err);
@@ -259,33 +266,63 @@ static int start_slot(struct source_set *set, struct source_slot *slot, nsec_t n
     slot->running = slot->has_started = true;
     packet_buffer_on_lost(slot->writer.buffer, packet_lost, set);
     set->n_running += !slot->implicit;
-    if (slot->config->trace_duration_ms > 0)
-        slot->stop_due = now + (nsec_t)slot->config->trace_duration_ms * NSEC_PER_MSEC;
     return 0;
+}
+
+// Starts the sources that are left, until the share is used up; then a timer goes on. A source
+// whose own duration is over by then does not start.
+static void start_rest(void *userdata)
+{
+    struct source_set *set = userdata;
+    for (; set->n_begun < set->n; set->n_begun++) {
+        struct source_slot *slot = &set->slots[set->n_begun];
+        struct err err = {0};
+        nsec_t now = nsec_now(CLOCK_BOOTTIME);
+        if (set->starter && !loop_share_is_left(set->sessions, now))
+            break;
+        if (slot->stop_due > now && start_slot(set, slot, &err) < 0)
+            leave_out(set, slot->config->name, &err);
+    }
+    if (set->starter)
+        loop_set_timer(set->starter, set->n_begun < set->n ? set->sessions->free_at : NSEC_MAX, 0);
+}
+
+// Without memory for the timer, all sources start at once.
+static void make_starter(struct source_set *set)
+{
+    if (set->loop && !set->starter)
+        (void)loop_add_timer(set->loop, NSEC_MAX, 0, start_rest, set, &set->starter);
 }
 
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
 {
-    for (size_t i = first; i < set->n; i++) {
-        struct err err = {0};
-        if (start_slot(set, &set->slots[i], now, &err) < 0)
-            leave_out(set, set->slots[i].config->name, &err);
-    }
+    for (size_t i = first; i < set->n; i++)
+        plan_stop(&set->slots[i], now);
+    make_starter(set);
+    start_rest(set);
 }
 
 int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
-    for (size_t i = 0; i < set->n; i++) {
+    for (size_t i = 0; i < set->n; i++)
+        plan_stop(&set->slots[i], now);
+    make_starter(set);
+    for (; set->n_begun < set->n; set->n_begun++) {
+        size_t i = set->n_begun;
+        if (i > 0 && !loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME)))
+            break;
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
-        int r = start_slot(set, slot, now, &source_err);
+        int r = start_slot(set, slot, &source_err);
         bool single = set->n - set->n_implicit == 1 || is_required(set, slot->class);
         if (r == -ENOMEM || (r < 0 && single && !slot->implicit))
             return forward_single(err, r, slot->config->name, &source_err);
         if (r < 0)
             leave_out(set, slot->config->name, &source_err);
     }
-    if (set->n_running == 0 && set->n > set->n_implicit)
+    if (set->n_begun < set->n)
+        start_rest(set);
+    else if (set->n_running == 0 && set->n > set->n_implicit)
         return err_set(err, -ENODEV, "nothing is left to record");
     return 0;
 }
@@ -299,9 +336,14 @@ static void flush_slot(struct source_set *set, struct source_slot *slot)
     spend_since(set->readings, before);
 }
 
-bool source_set_may_flush(const struct source_set *set)
+bool source_set_flush_in_share(struct source_set *set)
 {
-    return loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME));
+    for (size_t i = set->n; i-- > 0;) {
+        if (!loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME)))
+            return false;
+        flush_slot(set, &set->slots[i]);
+    }
+    return true;
 }
 
 void source_set_flush(struct source_set *set)
@@ -312,17 +354,31 @@ void source_set_flush(struct source_set *set)
 
 void source_set_dump(struct source_set *set)
 {
-    for (size_t i = 0; i < set->n; i++)
+    for (size_t i = 0; i < set->n; i++) {
+        nsec_t before = nsec_now(CLOCK_BOOTTIME);
         if (set->slots[i].running && set->slots[i].class->dump)
             set->slots[i].class->dump(set->slots[i].source);
+        spend_since(set->readings, before);
+    }
 }
 
+static void clear_slot(struct source_set *set, struct source_slot *slot)
+{
+    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    if (slot->running && slot->class->clear_state)
+        slot->class->clear_state(slot->source);
+    spend_since(set->readings, before);
+}
+
+// Begins with another source each time, so that each has its turn if the share is small.
 void source_set_clear_state(struct source_set *set)
 {
     memset(set->pids.recent, 0, sizeof(set->pids.recent));
-    for (size_t i = 0; i < set->n; i++)
-        if (set->slots[i].running && set->slots[i].class->clear_state)
-            set->slots[i].class->clear_state(set->slots[i].source);
+    for (size_t i = 0; i < set->n; i++, set->n_cleared++)
+        if (loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME)))
+            clear_slot(set, &set->slots[set->n_cleared % set->n]);
+        else
+            break;
 }
 
 void source_set_replace_buffer(struct source_set *set, size_t buffer,
@@ -335,8 +391,7 @@ void source_set_replace_buffer(struct source_set *set, size_t buffer,
             continue;
         slot->writer.buffer = replacement;
         packet_buffer_on_lost(replacement, packet_lost, set);
-        if (slot->running && slot->class->clear_state)
-            slot->class->clear_state(slot->source);
+        clear_slot(set, slot);
     }
 }
 
@@ -354,6 +409,8 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 
 void source_set_stop(struct source_set *set)
 {
+    set->starter = loop_remove_timer(set->starter);
+    set->n_begun = set->n;
     for (size_t i = set->n; i-- > 0;)
         stop_slot(set, &set->slots[i]);
 }

@@ -38,11 +38,15 @@ struct source_set {
     struct source_slot
         *slots; // owned; the addresses are stable, because sources borrow the writers
     size_t n;
-    size_t n_implicit; // part of n
-    size_t n_running;  // without implicit sources
+    size_t n_implicit;          // part of n
+    size_t n_running;           // without implicit sources
+    size_t n_begun;             // sources that were started, or could not be started
+    size_t n_cleared;           // sources whose state was cleared, all together
+    struct loop_timer *starter; // starts the rest when the share has time again; NULL: no limit
     struct pid_feed pids;
     struct foreign_helper *helper;          // owned; NULL: none
     struct loop_share *readings, *sessions; // borrowed, of source_shares; NULL: no limit
+    struct loop *loop;                      // borrowed; NULL: no limit
     const struct log *log;                  // borrowed
     const char *required;                   // borrowed
     char title[64];                         // title of the session, followed by ": "; "": none
@@ -79,7 +83,8 @@ size_t source_set_open_more(struct source_set *set, const struct source_set_env 
 void source_set_prepare(struct source_set *set, size_t first);
 
 // Starts the open sources at time `now` (boot time). Returns 0 or a negative errno with text. Fails
-// only if nothing starts, or if the only or required source fails.
+// only if nothing starts, or if the only or required source fails. If the share of sessions is used
+// up, the rest starts later, one source after the other.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
 // Starts the sources from number `first` on, while others run. A source that fails is logged, left
@@ -92,9 +97,10 @@ bool source_set_has_started(const struct source_set *set, const Pb__DataSourceCo
 
 // Counts the time in the share of readings, but does not ask whether time is left.
 void source_set_flush(struct source_set *set);
-// Returns whether time is left.
-bool source_set_may_flush(const struct source_set *set);
+// Leaves out the rest of the sources if no time is left, and returns false then.
+bool source_set_flush_in_share(struct source_set *set);
 void source_set_dump(struct source_set *set);
+// Leaves out sources if no time is left.
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 

@@ -23,6 +23,7 @@
 #include "common/folder.h"
 #include "common/map.h"
 #include "common/str.h"
+#include "producer/foreign/helper.h"
 #include "producer/foreign/process_file.h"
 #include "producer/ground/fd_limit.h"
 #include "producer/ground/process_life.h"
@@ -37,6 +38,7 @@
 #define LATE_SCANS_MAX 30
 #define REPEATS_MAX    (10 * NSEC_PER_SEC) // of the steps of a scan, while mounts change
 #define LINES_MAX      (1 << 20)           // of the maps of a process
+#define LONG_CLOSE     ((64 << 20) / 512)  // blocks of a deleted file
 
 VEC_DEFINE(pid_list, int32_t);
 
@@ -92,6 +94,8 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
         free(set);
         return err_errno(err, -ENOMEM, "page residency");
     }
+    set->opener.mounts.foreign = options->foreign;
+    set->opener.mounts.payer = options->requester ? options->requester->payer : 0;
     set->maps_file.fd = -1;
     set->opener.proc = options->proc;
     set->opener.requester = options->requester;
@@ -99,11 +103,21 @@ int file_set_new(const struct file_set_options *options, struct file_set **ret, 
     return 0;
 }
 
+// The last close of a deleted file frees its memory.
+static bool takes_long_to_close(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && st.st_nlink == 0 && st.st_blocks > LONG_CLOSE;
+}
+
 static void file_close(struct file_set *set, struct residency_file *file)
 {
-    if (file->fd >= 0)
-        set_user_count(set->user, -1);
-    file->fd = close_fd(file->fd);
+    if (file->fd < 0)
+        return;
+    set_user_count(set->user, -1);
+    foreign_close_file(takes_long_to_close(file->fd) ? set->options.foreign : NULL, file->fd,
+                       set->opener.mounts.payer);
+    file->fd = -1;
 }
 
 // The files that are closed are opened for each look from now on.
@@ -633,6 +647,11 @@ nsec_t file_set_resumes(const struct file_set *set)
     if (set->walk_due || !mounts->is_refused || !may_repeat(set))
         return set->walk_due;
     return mounts->trusted->renew_earliest < last ? mounts->trusted->renew_earliest : last;
+}
+
+void file_set_end_scan(struct file_set *set)
+{
+    scan_end(set);
 }
 
 int file_set_scan(struct file_set *set, nsec_t deadline)

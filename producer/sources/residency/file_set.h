@@ -63,6 +63,7 @@ struct file_set_options {
     const char *proc; // "/proc"
     const struct log *log;
     const struct requester *requester; // NULL: root
+    struct foreign *foreign;           // closes files of others; NULL: this process does
 };
 
 struct file_set;
@@ -74,6 +75,8 @@ struct file_set *file_set_free(struct file_set *set); // closes all files; relea
 // `gone`. Otherwise returns FILE_SET_E_AGAIN or -ENOMEM. `deadline` is CLOCK_MONOTONIC. Only the
 // first scan logs its failures.
 int file_set_scan(struct file_set *set, nsec_t deadline);
+// Ends a scan that is not complete, so that other sets of the user can walk.
+void file_set_end_scan(struct file_set *set);
 // Returns when the scan can go on (CLOCK_MONOTONIC; 0: at once): the mounts may have changed so
 // often that they cannot be judged before, or another set of the same user walks along a path.
 nsec_t file_set_resumes(const struct file_set *set);

@@ -467,6 +467,9 @@ static void page_residency_stop(struct source *source)
     remove_timers(sampler);
     sample_now(sampler, STOP_MAX);
     end_look(sampler);
+    file_set_end_scan(sampler->files);
+    if (sampler->scan_ended == 0) // files that were not found were not looked at
+        sampler->n_left_out++;
     sampler->started = false;
 }
 
@@ -562,6 +565,7 @@ static int open_files(struct sampler *sampler, const Pb__PageResidencyConfig *co
         .proc = sampler->env.roots->proc,
         .log = sampler->env.log,
         .requester = sampler->env.requester,
+        .foreign = sampler->env.roots->foreign,
     };
     return file_set_new(&options, &sampler->files, err);
 }

@@ -25,7 +25,8 @@ static struct set_user *user_of(const struct requester *requester)
 {
     bool is_limited = requester && requester->is_limited;
     vec_foreach(&users, user)
-        if ((*user)->is_limited == is_limited && (!is_limited || (*user)->uid == requester->uid))
+        if ((*user)->is_limited == is_limited &&
+            (!is_limited || (*user)->payer == requester->payer))
             return *user;
     if (user_vec_reserve(&users, users.n + 1) < 0)
         return NULL;
@@ -33,7 +34,7 @@ static struct set_user *user_of(const struct requester *requester)
     if (!made)
         return NULL;
     made->is_limited = is_limited;
-    made->uid = is_limited ? requester->uid : 0;
+    made->payer = is_limited ? requester->payer : 0;
     user_vec_push(&users, made);
     return made;
 }

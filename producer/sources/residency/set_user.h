@@ -6,14 +6,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/types.h>
+#include <stdint.h>
 
 struct requester;
 
 // The user of some sets. All sets without limits have one user.
 struct set_user {
     bool is_limited;
-    uid_t uid;
+    uint64_t payer;
     size_t n_sets, n_open; // open files
     const void *walker;    // the only set of a limited user that walks along a path now
 };

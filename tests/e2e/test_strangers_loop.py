@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Users who may record, and keep the daemon's loop busy: requests of others are answered meanwhile
+(docs/threat-model.md).
+
+A busy machine delays every answer. Therefore these tests measure the processor time that the daemon
+takes until an answer."""
+import contextlib
+import ctypes
+import mmap
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import lib
+import states
+import strangers
+from protowire import bind, field, invoke
+from strangers_daemon import Daemon
+
+AT_ONCE_S = 1  # processor time of the daemon until an answer, at most
+UID = strangers.UID
+ENABLE, FREE_BUFFERS, CHANGE, CLONE_SESSION = 1, 4, 7, 15
+SCANS = '''data_sources { config { name: "linux.process_stats" process_stats_config {
+    scan_all_processes_on_start: true record_thread_names: true } } } ''' * 32
+THREADS = """
+import threading, time
+threading.stack_size(65536)
+for _ in range(2000):
+    threading.Thread(target=time.sleep, args=(300,), daemon=True).start()
+print("ready", flush=True)
+time.sleep(300)
+"""
+FILE_IN_MEMORY = """
+import mmap, os, sys, time
+file, n = os.memfd_create("large"), int(sys.argv[1]) << 20
+os.ftruncate(file, n)
+mapped = mmap.mmap(file, 4096)
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(n >> 20):
+    os.pwrite(file, bytes(1 << 20), i << 20)
+print("full", flush=True)
+time.sleep(300)
+"""
+
+
+class Answers:
+    """Asks the daemon again and again, and notes its processor time until each answer."""
+
+    def __init__(self, daemon):
+        self.daemon, self.cpu_s = daemon, [0]
+        self.timed = strangers.Timed(self.ask)
+
+    def ask(self):
+        before = self.daemon.cpu_s()
+        self.daemon.status()
+        self.cpu_s.append(self.daemon.cpu_s() - before)
+
+    def stop(self):
+        """Returns the longest time."""
+        self.timed.stop()
+        if self.timed.errors:
+            raise self.timed.errors[0]
+        return max(self.cpu_s)
+
+
+@lib.needs_root
+class Loop(unittest.TestCase):
+    def setUp(self):
+        self.daemon = Daemon(self, "--consumer-group", str(UID)).ready()
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-loop-", dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.dir.chmod(0o777)
+
+    def begin(self, config, name="trace"):
+        """Begins a recording of the member."""
+        path = self.dir / f"{name}.cfg"
+        path.write_text("buffers { size_kb: 1024 } " + config)
+        recorder = lib.Popen([lib.MMTRACE, "record", "-c", path, "-o", self.dir / name],
+                             env=self.daemon.env, user=UID, group=UID, extra_groups=[],
+                             stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.__exit__, None, None, None)
+        return recorder
+
+    def end(self, recorder):
+        said = recorder.communicate(timeout=240)[1]
+        self.assertEqual(recorder.returncode, 0, said)
+        return said
+
+    def program(self, text, *argv):
+        process = subprocess.Popen(["/usr/bin/python3", "-c", text, *argv], user=UID, group=UID,
+                                   extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for file in (process.stdin, process.stdout):
+            self.addCleanup(file.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        return process
+
+    def test_state_that_is_cleared_all_the_time(self):
+        self.program(THREADS)
+        answers, before, begin = Answers(self.daemon), self.daemon.cpu_s(), time.monotonic()
+        self.end(self.begin("incremental_state_config { clear_period_ms: 1 } duration_ms: 6000 "
+                            + SCANS))
+        spent, elapsed = self.daemon.cpu_s() - before, time.monotonic() - begin
+        self.assertLess(answers.stop(), AT_ONCE_S)
+        # a quarter each for readings and for the start and the end, and the answers
+        self.assertLess(spent, 0.75 * elapsed + 1)
+
+    def test_a_start_that_takes_long(self):
+        """The data sources begin one after the other, when their user has time again."""
+        self.program(THREADS)
+        answers = Answers(self.daemon)
+        said = self.end(self.begin("duration_ms: 4000 " + SCANS))
+        self.assertLess(answers.stop(), AT_ONCE_S)
+        self.assertIn("events", said)
+
+    def test_starts_by_a_trigger(self):
+        self.program(THREADS)
+        recorders = [self.begin(
+            'trigger_config { trigger_mode: START_TRACING trigger_timeout_ms: 60000 '
+            f'triggers {{ name: "go" stop_delay_ms: 2000 }} }} {SCANS}', f"trace-{i}")
+            for i in range(5)]
+        lib.wait_for(lambda: self.daemon.status().count(" armed ") == 5, "the sessions")
+        answers = Answers(self.daemon)
+        fired = lib.run(lib.MMTRACE, "trigger", "go", env=self.daemon.env, user=UID + 5,
+                        group=UID + 5, extra_groups=[])
+        self.assertEqual(fired.returncode, 0, fired.stderr)
+        for recorder in recorders:
+            self.end(recorder)
+        self.assertLess(answers.stop(), AT_ONCE_S)
+
+    def test_snapshots_without_end(self):
+        """Each snapshot flushes, and the member frees it at once."""
+        files = self.dir / "files"
+        files.mkdir()
+        for i in range(10000):
+            (files / str(i)).write_bytes(b"x")
+        recorder = self.begin(
+            f'''unique_session_name: "x" duration_ms: 600000 data_sources {{ config {{
+            name: "linux.page_residency" page_residency_config {{
+            paths: "{files}" max_files: 1000000 period_ms: 2000 }} }} }} ''')
+        lib.wait_for(lambda: " 10000 " in self.daemon.status(), "a look at each file")
+
+        def ask(voice, path):
+            requests = b"".join(
+                invoke(10 + 2 * i, CLONE_SESSION, field(4, b"x")) +
+                invoke(11 + 2 * i, FREE_BUFFERS, field(1, 0)) for i in range(8))
+            clients = []
+            for _ in range(8):
+                client = socket.socket(socket.AF_UNIX)
+                client.connect(str(path))
+                client.sendall(bind())
+                client.recv(65536)
+                clients.append(client)
+            for client in clients:
+                client.sendall(requests)
+            end = time.monotonic() + 8
+            for client in clients:
+                client.settimeout(1)
+                with contextlib.suppress(OSError):
+                    while time.monotonic() < end and client.recv(65536):
+                        pass
+            voice.say("done")
+            voice.stay()
+        answers = Answers(self.daemon)
+        stranger = strangers.Stranger(ask, self.daemon.run_dir / "consumer.sock")
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "done")
+        self.assertLess(answers.stop(), AT_ONCE_S)
+        recorder.terminate()
+        self.end(recorder)
+
+    def test_a_large_file_that_only_the_daemon_holds(self):
+        """The last close of a file in memory frees the memory, in another process."""
+        program = self.program(FILE_IN_MEMORY, "200")
+        recorder = self.begin(
+            f'''duration_ms: 600000 data_sources {{ config {{ name: "linux.page_residency"
+            page_residency_config {{ pids: {program.pid} period_ms: 3600000
+            rescan_period_ms: 1000 }} }} }} ''')
+
+        def is_held():
+            return any("memfd:large" in link for link in self.links())
+        lib.wait_for(is_held, "the daemon holds the file")
+        program.stdin.write(b"\n")
+        program.stdin.flush()
+        self.assertEqual(program.stdout.readline(), b"full\n")
+        before = states.names_of_children(self.daemon.process.pid)
+        program.kill()
+        program.wait()
+        lib.wait_for(lambda: not is_held(), "the daemon gives the file up")
+        after = states.names_of_children(self.daemon.process.pid)
+        self.assertGreater(len(after), len(before), "no process has closed the file")
+        recorder.terminate()
+        self.end(recorder)
+
+    def links(self):
+        """The files of the daemon's descriptors."""
+        folder = f"/proc/{self.daemon.process.pid}/fd"
+        for fd in os.listdir(folder):
+            with contextlib.suppress(OSError):
+                yield os.readlink(f"{folder}/{fd}")
+
+    def test_a_mount_namespace_that_has_ended(self):
+        """The daemon reads the mounts of a process whose files it looks at, and does not keep the
+        namespace alive after the process."""
+        place = self.dir / "place"
+        place.mkdir(mode=0o755)
+        os.chown(place, UID, UID)
+
+        def map_a_file(voice, folder):
+            libc = strangers.enter_namespaces(voice)
+            if libc.mount(b"none", os.fsencode(folder), b"tmpfs", 0, None) < 0:
+                voice.say(f"cannot: mount: {os.strerror(ctypes.get_errno())}")
+                os._exit(0)
+            (folder / "file").write_bytes(bytes(1 << 20))
+            with open(folder / "file", "rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            voice.say("ready")
+            voice.stay()
+            mapped.close()
+        stranger = strangers.Stranger(map_a_file, place)
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "ready")
+        with open(self.dir / "root.cfg", "w") as config:
+            config.write(
+                f"""buffers {{ size_kb: 1024 }} duration_ms: 600000 data_sources {{ config {{
+                name: "linux.page_residency" page_residency_config {{ pids: {stranger.pid}
+                period_ms: 200 rescan_period_ms: 500 }} }} }}""")
+        recorder = lib.Popen([lib.MMTRACE, "record", "-c", config.name, "-o", self.dir / "root"],
+                             env=self.daemon.env, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(recorder.__exit__, None, None, None)
+        mounts = f"/{stranger.pid}/mountinfo"
+        lib.wait_for(lambda: any(link.endswith(mounts) for link in self.links()),
+                     "the daemon reads the mounts")
+        stranger.end()
+        lib.wait_for(lambda: not any(link.endswith(mounts) for link in self.links()),
+                     "the daemon gives the mounts up")
+        recorder.terminate()
+        self.end(recorder)
+
+    def test_a_source_that_ends_in_its_walk(self):
+        """Another recording of the same user can walk then."""
+        files, one = self.dir / "files", self.dir / "one"
+        files.mkdir()
+        one.mkdir()
+        for i in range(20000):
+            (files / str(i)).write_bytes(b"x")
+        (one / "x").write_bytes(b"x" * 5000)
+        watch = ('data_sources {{ config {{ name: "linux.page_residency" {} page_residency_config '
+                 '{{ paths: "{}" max_files: 1000000 period_ms: 500 }} }} }} ').format
+        first = self.begin(
+            "duration_ms: 600000 " + watch("trace_duration_ms: 1", files) +
+            'data_sources { config { name: "linux.sys_stats" '
+            'sys_stats_config { meminfo_period_ms: 1000 } } }', "first")
+        states.wait_for_cpu(self.daemon.process.pid, 0.05)
+        said = self.end(self.begin("duration_ms: 5000 " + watch("", one), "second"))
+        self.assertNotIn(" 0 events", said)
+        first.terminate()
+        self.end(first)
+
+    def test_changes_of_a_config_without_end(self):
+        """Each change costs the check of its expressions, so the limit of requests for sessions
+        counts for changes, too."""
+        config = (field(1, field(1, 64)) + field(2, field(1, field(1, b"linux.sys_stats"))))
+
+        def ask(voice, path):
+            client = socket.socket(socket.AF_UNIX)
+            client.connect(str(path))
+            client.sendall(bind() + invoke(2, ENABLE, field(1, config)) + b"".join(
+                invoke(10 + i, CHANGE, field(1, config)) for i in range(100)))
+            client.settimeout(2)
+            with contextlib.suppress(OSError):
+                while client.recv(65536):
+                    pass
+            voice.say("done")
+            voice.stay()
+        stranger = strangers.Stranger(ask, self.daemon.run_dir / "consumer.sock")
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "done")
+        self.assertRegex(self.daemon.said(), "ChangeTraceConfig: .*requests for sessions")
+
+
+if __name__ == "__main__":
+    unittest.main()
