@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/decode/clocks.h"
 
+#include <errno.h>
+
 #include "common/elements.h"
 #include "tests/unit/unit.h"
 
@@ -112,6 +114,52 @@ static void contradictions_are_ignored(void **state)
         {.clock = 3, .timestamp = 10, .unit_ns = 1, .incremental = true}};
     assert_int_equal(clocks_add(&clocks, global, 1, &id), -EINVAL);
     assert_int_equal(convert(&clocks, CLOCK_ID_MONOTONIC, 950), 1050);
+    clocks_done(&clocks);
+}
+
+static int add_reading(struct clocks *clocks, struct clock_reading reading)
+{
+    uint32_t id;
+    const struct clock_reading readings[] = {
+        {.clock = CLOCK_ID_MONOTONIC, .timestamp = 1, .unit_ns = 1}, reading};
+    return clocks_add(clocks, readings, 2, &id);
+}
+
+// Only clocks of a sequence have differences. Trace time is in nanoseconds.
+static void some_clocks_have_no_unit_or_differences(void **state)
+{
+    (void)state;
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    assert_int_equal(add_reading(&clocks, (struct clock_reading){.clock = CLOCK_ID_REALTIME,
+                                                                 .unit_ns = 1,
+                                                                 .incremental = true}),
+                     -EINVAL);
+    assert_int_equal(
+        add_reading(&clocks, (struct clock_reading){.clock = CLOCK_ID_BOOTTIME, .unit_ns = 1000}),
+        -EINVAL);
+    assert_int_equal(
+        add_reading(&clocks, (struct clock_reading){.clock = CLOCK_ID_REALTIME, .unit_ns = 1000}),
+        0);
+    assert_int_equal(add_reading(&clocks, (struct clock_reading){.clock = SEQUENCE_CLOCK,
+                                                                 .unit_ns = 1000,
+                                                                 .incremental = true}),
+                     0);
+    clocks_done(&clocks);
+}
+
+// Snapshots with ever more clocks are left out in the end, so memory is bounded.
+static void clocks_have_a_largest_number(void **state)
+{
+    (void)state;
+    enum { AT_MOST = 1024 };
+    struct clocks clocks = {.trace_clock = CLOCK_ID_BOOTTIME};
+    for (uint32_t i = 0; i < 2 * AT_MOST; i++) {
+        const struct clock_reading reading = {.clock = clock_key(64, i + 1, 0), .unit_ns = 1};
+        // The monotonic clock is one of them, and a snapshot may bring two new clocks.
+        assert_int_equal(add_reading(&clocks, reading), i < AT_MOST - 2 ? 0 : -EINVAL);
+    }
+    assert_int_equal(clocks.series.n, AT_MOST - 1);
+    assert_int_equal(clocks.groups.n, AT_MOST - 2);
     clocks_done(&clocks);
 }
 
@@ -228,6 +276,8 @@ int main(void)
         cmocka_unit_test(sources_are_not_compared),
         cmocka_unit_test(units_and_differences),
         cmocka_unit_test(contradictions_are_ignored),
+        cmocka_unit_test(some_clocks_have_no_unit_or_differences),
+        cmocka_unit_test(clocks_have_a_largest_number),
         cmocka_unit_test(a_clock_that_went_back_is_no_source),
         cmocka_unit_test(ways_follow_the_snapshots),
         cmocka_unit_test(many_clocks_cost_no_searches),

@@ -42,6 +42,11 @@ static void nested_messages_are_looked_into(void **state)
     assert_true(intact("\x7a\x01\x08", 3, tree));             // an unknown field
     assert_true(intact("\x0b\x08\x05\x0c\x0a\x00", 6, tree)); // a group
     assert_false(intact("\x0b\x08\x05", 3, tree));            // a group without an end
+    // The field number after the last one: a sanitizer notices a read beyond the list.
+    char beyond[8];
+    struct wire_writer w = wire_writer_over(beyond, sizeof(beyond));
+    wire_bytes(&w, message_shapes[tree - KIND_SHAPES].n_kinds, "\x08", 1);
+    assert_true(intact(beyond, wire_size(&w), tree));
 }
 
 static void packed_numbers_are_whole(void **state)
