@@ -164,9 +164,11 @@ int clocks_add(struct clocks *clocks, const struct clock_reading *readings, size
 {
     uint32_t id = clocks->n_snapshots++;
     shifts_forget(clocks);
-    if (n < 1 || n > CLOCK_READINGS_MAX || clocks->series.n + n > CLOCKS_MAX)
+    if (n < 1 || n > CLOCK_READINGS_MAX)
         return -EINVAL;
     struct clock_group *group = group_find(clocks, readings, n);
+    if (!group && clocks->series.n + n > CLOCKS_MAX)
+        return -EINVAL;
     for (size_t i = 0; i < n; i++) {
         if (!reading_fits(clocks, &readings[i]))
             return -EINVAL;

@@ -89,21 +89,23 @@ int top_reclaim_open(const char *tracefs, const char *proc, const struct log *lo
     return r;
 }
 
+// The last name of a task counts: a task takes another name when it executes a program.
 static struct top_task *task_of(struct top_reclaim *reclaim, int32_t pid, struct text name)
 {
-    struct top_task *least = NULL;
-    for (size_t i = 0; i < reclaim->n; i++) {
+    struct top_task *least = NULL, *found = NULL;
+    for (size_t i = 0; i < reclaim->n && !found; i++) {
         struct top_task *task = &reclaim->tasks[i];
         if (task->pid == pid)
-            return task;
+            found = task;
         if (!least || task->took < least->took)
             least = task;
     }
-    if (reclaim->n < TOP_TASKS_MAX)
-        least = &reclaim->tasks[reclaim->n++];
-    *least = (struct top_task){.pid = pid};
-    snprintf(least->name, sizeof(least->name), "%.*s", (int)name.size, name.at);
-    return least;
+    if (!found) {
+        found = reclaim->n < TOP_TASKS_MAX ? &reclaim->tasks[reclaim->n++] : least;
+        *found = (struct top_task){.pid = pid};
+    }
+    snprintf(found->name, sizeof(found->name), "%.*s", (int)name.size, name.at);
+    return found;
 }
 
 void top_reclaim_line(struct top_reclaim *reclaim, const char *text, size_t size)

@@ -153,7 +153,7 @@ static int list_read(struct trusted_mounts *trusted, struct mount_list *list, co
         int added = line_add(trusted, list, line);
         r = added < 0 ? added : 1;
     }
-    if (r < 0)
+    if (r < 0 && trusted)
         list_clear(list);
     return r < 0 ? r : 0;
 }
@@ -241,8 +241,12 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     if (mounts->n_other_reads == OTHER_READS_MAX)
         return -EAGAIN;
     mounts->n_other_reads++;
+    other_clear(mounts);
     snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->trusted->proc, (int)pid);
-    return list_read(NULL, &mounts->other, path);
+    int r = list_read(NULL, &mounts->other, path);
+    if (r < 0)
+        other_clear(mounts);
+    return r;
 }
 
 int foreign_mount_number(int fd, uint64_t *ret)
@@ -255,10 +259,18 @@ int foreign_mount_number(int fd, uint64_t *ret)
     return span_take_u64(&number, ret) ? 0 : -EXDEV;
 }
 
+// The held file may have been deleted, or be all that is left of a process's mounts.
+static void verdict_close(struct foreign_mounts *mounts, const struct mount_verdict *verdict)
+{
+    struct stat st;
+    bool may_take_long = verdict->pid || (fstat(verdict->fd, &st) == 0 && st.st_nlink == 0);
+    foreign_close_file(may_take_long ? mounts->foreign : NULL, verdict->fd, mounts->payer);
+}
+
 static void verdict_drop(struct foreign_mounts *mounts, struct mount_verdict *verdict)
 {
     struct trusted_mounts *trusted = mounts->trusted;
-    foreign_close_file(verdict->pid ? mounts->foreign : NULL, verdict->fd, mounts->payer);
+    verdict_close(mounts, verdict);
     *verdict = trusted->verdicts[--trusted->n_verdicts];
 }
 
@@ -301,12 +313,13 @@ static void verdict_add(struct foreign_mounts *mounts, struct mount_verdict verd
 }
 
 // A held file that is deleted keeps its space: another file of the mount takes its place soon.
-static void verdict_use(struct mount_verdict *verdict, int fd, nsec_t now)
+static void verdict_use(struct foreign_mounts *mounts, struct mount_verdict *verdict, int fd,
+                        nsec_t now)
 {
     if (now - verdict->used > HELD_EACH) {
         int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (copy >= 0) {
-            close_fd(verdict->fd);
+            verdict_close(mounts, verdict);
             verdict->fd = copy;
         }
     }
@@ -340,7 +353,7 @@ int foreign_mounts_judge(struct foreign_mounts *mounts, int32_t pid, int fd)
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     struct mount_verdict *known = verdict_find(mounts, pid, number, now);
     if (known) {
-        verdict_use(known, fd, now);
+        verdict_use(mounts, known, fd, now);
         return known->result;
     }
     r = judge_by_lists(mounts, pid, number);
@@ -361,6 +374,11 @@ void foreign_mounts_tidy(struct foreign_mounts *mounts)
             verdict_drop(mounts, &trusted->verdicts[i]);
     if (now - mounts->other_used > OTHER_UNUSED_MAX)
         other_clear(mounts);
+}
+
+void foreign_mounts_forget_process(struct foreign_mounts *mounts)
+{
+    other_clear(mounts);
 }
 
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)

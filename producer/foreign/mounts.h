@@ -77,6 +77,8 @@ int foreign_mount_number(int fd, uint64_t *ret);
 // Gives up mounts that were not used for a while. Mounts that are held cannot be unmounted, and a
 // mount namespace whose list is open does not end.
 void foreign_mounts_tidy(struct foreign_mounts *mounts);
+// Gives up the list of the last process.
+void foreign_mounts_forget_process(struct foreign_mounts *mounts);
 
 // Judges the file that `fd` holds. `pid` is the process that has led to the file, or 0 for a name.
 // Returns 0 if the file is trusted; -EXDEV if not; -ENODEV if the process cannot reach the mount of

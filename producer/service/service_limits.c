@@ -12,6 +12,7 @@
 #define MAX_SESSIONS_PER_UID     5
 #define MAX_SOURCES_OF_MEMBER    32 // each takes time of the loop when the session starts and ends
 #define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // until the share has time again
+#define MAX_WAIT_FOR_SNAPSHOT    NSEC_PER_SEC        // each takes its time at once
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
 #define ATTEMPTS_A_MINUTE        30
 #define LINES_AT_ONCE            20
@@ -233,6 +234,19 @@ int service_check_request(const struct service *service, const Pb__TraceConfig *
     for (size_t i = 0; r == 0 && i < config->n_session_semaphores; i++)
         r = check_semaphore(service, config->session_semaphores[i], err);
     return r;
+}
+
+int service_check_clone_time(const struct service *service, const struct member *clone,
+                             struct err *err)
+{
+    nsec_t wait = clone->share ? service_share_wait(service, clone->payer) : 0;
+    return wait <= MAX_WAIT_FOR_SNAPSHOT
+               ? 0
+               : err_set(err, -EBUSY,
+                         "the recordings of user %u have taken more than a quarter of a processor: "
+                         "no snapshot for %lld s",
+                         (unsigned)clone->uid,
+                         (long long)((wait - MAX_WAIT_FOR_SNAPSHOT) / NSEC_PER_SEC + 1));
 }
 
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,

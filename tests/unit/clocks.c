@@ -158,6 +158,9 @@ static void clocks_have_a_largest_number(void **state)
         // The monotonic clock is one of them, and a snapshot may bring two new clocks.
         assert_int_equal(add_reading(&clocks, reading), i < AT_MOST - 2 ? 0 : -EINVAL);
     }
+    // Snapshots of known clocks go on.
+    const struct clock_reading known = {.clock = clock_key(64, 1, 0), .timestamp = 5, .unit_ns = 1};
+    assert_int_equal(add_reading(&clocks, known), 0);
     assert_int_equal(clocks.series.n, AT_MOST - 1);
     assert_int_equal(clocks.groups.n, AT_MOST - 2);
     clocks_done(&clocks);

@@ -102,7 +102,7 @@ static void deletion_and_replacement_are_noticed(void **state)
         if (str_eq((*file)->path, replaced))
             assert_int_not_equal((*file)->id, old_id);
         assert_int_equal(file_set_acquire(set, *file, &fd), 0);
-        file_set_release(*file, fd);
+        file_set_release(set, *file, fd);
     }
     file_set_free(set);
 }
@@ -196,7 +196,7 @@ static int look_without_descriptors(char *proc, char *link)
     const struct residency_file *file = file_set_files(set)->items[0];
     if (file_set_acquire(set, file, &fd) != 0)
         return 3;
-    file_set_release(file, fd);
+    file_set_release(set, file, fd);
     if (unlink(link) < 0 || file_set_acquire(set, file, &fd) != -ENOENT)
         return 4;
     file_set_free(set);
@@ -493,7 +493,7 @@ static int give_descriptors_back(char *path, char *unused)
         int fd;
         if (file_set_acquire(first, *file, &fd) < 0)
             return 4;
-        file_set_release(*file, fd);
+        file_set_release(first, *file, fd);
     }
     file_set_free(second);
     file_set_free(first);

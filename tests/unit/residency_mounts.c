@@ -137,7 +137,7 @@ static int look_among_changes(char *path, char *folder)
         vec_foreach(file_set_files(set), file) {
             int fd;
             if (file_set_acquire(set, *file, &fd) == 0) {
-                file_set_release(*file, fd);
+                file_set_release(set, *file, fd);
                 n++;
             }
         }

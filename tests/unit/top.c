@@ -226,6 +226,13 @@ static void reclaim_is_summed_up_by_task(void **state)
     assert_string_equal(tasks[1].name, "a-9 [0] 1.0: ");
     assert_int_equal(tasks[1].took, NSEC_PER_SEC);
     assert_int_equal(tasks[2].n, 0); // began before the watch
+    // A task has another name after it has executed a program.
+    take(reclaim,
+         "          viewer-77      [001] .....   102.000001: mm_vmscan_direct_reclaim_begin: "
+         "order=0");
+    tasks = top_reclaim_tasks(reclaim, &n, &lost);
+    assert_int_equal(n, 3);
+    assert_string_equal(tasks[0].name, "viewer");
     take(reclaim, "CPU:1 [LOST 12 EVENTS]");
     top_reclaim_tasks(reclaim, &n, &lost);
     assert_true(lost);

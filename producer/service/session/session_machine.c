@@ -75,11 +75,13 @@ static void flush_at_end(struct session *session)
 
 static void flush_sources(struct session *session)
 {
-    service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
-    if (!source_set_flush_in_share(&session->sources)) {
-        session->failed_flushes++;
+    session->failed_flushes++;
+    if (!source_set_has_time(&session->sources))
         return;
-    }
+    service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
+    if (!source_set_flush_in_share(&session->sources))
+        return;
+    session->failed_flushes--;
     session->flushes++;
     service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_flushed);
 }

@@ -25,6 +25,7 @@
 #include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
+#define STARTS_LATE              "its user had time for its start"
 
 // The names that a config's filters may use for this program: its own, and the name of Perfetto's
 // producer of the same data sources.
@@ -280,7 +281,9 @@ static void start_rest(void *userdata)
         nsec_t now = nsec_now(CLOCK_BOOTTIME);
         if (set->starter && !loop_share_is_left(set->sessions, now))
             break;
-        if (slot->stop_due > now && start_slot(set, slot, &err) < 0)
+        if (slot->stop_due <= now)
+            err_set(&err, -ETIMEDOUT, "its duration was over before " STARTS_LATE);
+        if (err.text[0] || start_slot(set, slot, &err) < 0)
             leave_out(set, slot->config->name, &err);
     }
     if (set->starter)
@@ -309,7 +312,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
     make_starter(set);
     for (; set->n_begun < set->n; set->n_begun++) {
         size_t i = set->n_begun;
-        if (i > 0 && !loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME)))
+        if (set->n_running > 0 && !loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME)))
             break;
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
@@ -336,12 +339,17 @@ static void flush_slot(struct source_set *set, struct source_slot *slot)
     spend_since(set->readings, before);
 }
 
+bool source_set_has_time(const struct source_set *set)
+{
+    return loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME));
+}
+
 bool source_set_flush_in_share(struct source_set *set)
 {
-    for (size_t i = set->n; i-- > 0;) {
-        if (!loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME)))
+    for (size_t i = set->n; i-- > 0; set->n_flushed++) {
+        if (!source_set_has_time(set))
             return false;
-        flush_slot(set, &set->slots[i]);
+        flush_slot(set, &set->slots[set->n - 1 - set->n_flushed % set->n]);
     }
     return true;
 }
@@ -407,8 +415,21 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
     set->n_running -= !slot->implicit;
 }
 
+// Reports the sources that were to start later.
+static void leave_out_rest(struct source_set *set)
+{
+    struct err err = {0};
+    if (set->n_begun == set->n || set->n_running == 0)
+        return;
+    err_set(&err, -ETIMEDOUT,
+            "the recording was over before " STARTS_LATE "; the same holds for %zu more",
+            set->n - set->n_begun - 1);
+    leave_out(set, set->slots[set->n_begun].config->name, &err);
+}
+
 void source_set_stop(struct source_set *set)
 {
+    leave_out_rest(set);
     set->starter = loop_remove_timer(set->starter);
     set->n_begun = set->n;
     for (size_t i = set->n; i-- > 0;)

@@ -42,6 +42,7 @@ struct source_set {
     size_t n_running;           // without implicit sources
     size_t n_begun;             // sources that were started, or could not be started
     size_t n_cleared;           // sources whose state was cleared, all together
+    size_t n_flushed;           // sources that were flushed within the share, all together
     struct loop_timer *starter; // starts the rest when the share has time again; NULL: no limit
     struct pid_feed pids;
     struct foreign_helper *helper;          // owned; NULL: none
@@ -84,7 +85,8 @@ void source_set_prepare(struct source_set *set, size_t first);
 
 // Starts the open sources at time `now` (boot time). Returns 0 or a negative errno with text. Fails
 // only if nothing starts, or if the only or required source fails. If the share of sessions is used
-// up, the rest starts later, one source after the other.
+// up and a source runs, the rest starts later, one source after the other. A late source that
+// fails, or for which there is no time, is reported as a problem.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
 
 // Starts the sources from number `first` on, while others run. A source that fails is logged, left
@@ -97,7 +99,10 @@ bool source_set_has_started(const struct source_set *set, const Pb__DataSourceCo
 
 // Counts the time in the share of readings, but does not ask whether time is left.
 void source_set_flush(struct source_set *set);
-// Leaves out the rest of the sources if no time is left, and returns false then.
+// Returns whether the share of readings has time.
+bool source_set_has_time(const struct source_set *set);
+// Leaves out the rest of the sources if no time is left, and returns false then. The next flush
+// begins with them.
 bool source_set_flush_in_share(struct source_set *set);
 void source_set_dump(struct source_set *set);
 // Leaves out sources if no time is left.

@@ -38,7 +38,7 @@
 #define LATE_SCANS_MAX 30
 #define REPEATS_MAX    (10 * NSEC_PER_SEC) // of the steps of a scan, while mounts change
 #define LINES_MAX      (1 << 20)           // of the maps of a process
-#define LONG_CLOSE     ((64 << 20) / 512)  // blocks of a deleted file
+#define LONG_CLOSE     ((1 << 20) / 512)   // blocks of a deleted file
 
 VEC_DEFINE(pid_list, int32_t);
 
@@ -110,13 +110,18 @@ static bool takes_long_to_close(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink == 0 && st.st_blocks > LONG_CLOSE;
 }
 
+static void close_of(const struct file_set *set, int fd)
+{
+    foreign_close_file(takes_long_to_close(fd) ? set->options.foreign : NULL, fd,
+                       set->opener.mounts.payer);
+}
+
 static void file_close(struct file_set *set, struct residency_file *file)
 {
     if (file->fd < 0)
         return;
     set_user_count(set->user, -1);
-    foreign_close_file(takes_long_to_close(file->fd) ? set->options.foreign : NULL, file->fd,
-                       set->opener.mounts.payer);
+    close_of(set, file->fd);
     file->fd = -1;
 }
 
@@ -148,6 +153,7 @@ static void scan_end(struct file_set *set)
     closedirp(&set->processes);
     process_file_close(&set->maps_file);
     foreign_mounts_tidy(&set->opener.mounts);
+    foreign_mounts_forget_process(&set->opener.mounts);
     set->again = false;
     set->stage = SCAN_IDLE;
 }
@@ -706,10 +712,10 @@ int file_set_acquire(struct file_set *set, const struct residency_file *file, in
     return by_mapping < 0 && file_error_passes(r) ? r : by_mapping;
 }
 
-void file_set_release(const struct residency_file *file, int fd)
+void file_set_release(const struct file_set *set, const struct residency_file *file, int fd)
 {
     if (fd != file->fd)
-        close_fd(fd);
+        close_of(set, fd);
 }
 
 void file_set_looked(struct file_set *set)

@@ -91,7 +91,7 @@ const struct residency_files *file_set_files(const struct file_set *set);
 // errno: -ENOENT or -ESTALE if the file was removed or replaced, or its mapping has ended; an error
 // of process_file_is_late() if the process that maps the file cannot be asked now.
 int file_set_acquire(struct file_set *set, const struct residency_file *file, int *ret_fd);
-void file_set_release(const struct residency_file *file, int fd);
+void file_set_release(const struct file_set *set, const struct residency_file *file, int fd);
 // Ends a round of looks. Mounts that were judged are held for a while, so that changes of other
 // mounts do not delay the next looks.
 void file_set_looked(struct file_set *set);

@@ -31,6 +31,7 @@
 #define SLICE            NSEC_PER_MSEC
 #define PAUSE            (NSEC_PER_MSEC / 4)
 #define RESCAN_PAUSE     NSEC_PER_SEC // after files were deleted
+#define TIDY_PERIOD      (30 * NSEC_PER_SEC)
 // Others wait meanwhile. The samplers of a user who is not root share the time.
 #define START_SCAN_MAX    (100 * NSEC_PER_MSEC)
 #define FLUSH_MAX         (200 * NSEC_PER_MSEC)
@@ -64,7 +65,7 @@ struct sampler {
     struct look look;
     struct page_ranges difference; // owned
 
-    struct loop_timer *tick_timer, *rescan_timer, *work_timer; // owned
+    struct loop_timer *tick_timer, *rescan_timer, *work_timer, *tidy_timer; // owned
     bool in_round, in_scan, in_look, sweep_due, started;
     bool long_list_logged, unknown_logged;
     size_t position; // of the round, in the files
@@ -293,7 +294,7 @@ static bool begin_look(struct sampler *sampler, struct residency_file *file, uin
         return false;
     if (r == 0 && fstat(sampler->look_fd, &st) < 0) {
         r = -errno;
-        file_set_release(file, sampler->look_fd);
+        file_set_release(sampler->files, file, sampler->look_fd);
     }
     if (r < 0) {
         sampler->look.error = -r;
@@ -301,7 +302,7 @@ static bool begin_look(struct sampler *sampler, struct residency_file *file, uin
         return false;
     }
     if (st.st_nlink == 0 && file->by_path && !file->by_process) {
-        file_set_release(file, sampler->look_fd);
+        file_set_release(sampler->files, file, sampler->look_fd);
         note_gone(sampler, file);
         return false;
     }
@@ -325,7 +326,7 @@ static bool look_at(struct sampler *sampler, struct residency_file *file, nsec_t
     if (result == LOOK_AGAIN)
         return false;
     sampler->in_look = false;
-    file_set_release(file, sampler->look_fd);
+    file_set_release(sampler->files, file, sampler->look_fd);
     finish_look(sampler, file, result);
     return true;
 }
@@ -420,6 +421,13 @@ static void on_rescan(void *userdata)
     work(sampler, nsec_now(CLOCK_MONOTONIC) + SLICE);
 }
 
+// With long periods, nothing else gives up mounts in time.
+static void on_tidy(void *userdata)
+{
+    struct sampler *sampler = userdata;
+    file_set_looked(sampler->files);
+}
+
 static nsec_t deadline_of_share(const struct sampler *sampler, nsec_t most)
 {
     return nsec_now(CLOCK_MONOTONIC) + most / (nsec_t)file_set_peers(sampler->files);
@@ -450,13 +458,14 @@ static void remove_timers(struct sampler *sampler)
     sampler->tick_timer = loop_remove_timer(sampler->tick_timer);
     sampler->rescan_timer = loop_remove_timer(sampler->rescan_timer);
     sampler->work_timer = loop_remove_timer(sampler->work_timer);
+    sampler->tidy_timer = loop_remove_timer(sampler->tidy_timer);
 }
 
 static void end_look(struct sampler *sampler)
 {
     const struct residency_files *files = file_set_files(sampler->files);
     if (sampler->in_look && sampler->position < files->n)
-        file_set_release(files->items[sampler->position], sampler->look_fd);
+        file_set_release(sampler->files, files->items[sampler->position], sampler->look_fd);
     sampler->in_look = false;
     look_cancel(&sampler->look);
 }
@@ -499,6 +508,9 @@ static int page_residency_start(struct source *source, struct err *err)
     if (r == 0)
         r = source_add_timer(&sampler->env, now + sampler->rescan_period, sampler->rescan_period,
                              on_rescan, sampler, &sampler->rescan_timer);
+    if (r == 0)
+        r = source_add_timer(&sampler->env, now + TIDY_PERIOD, TIDY_PERIOD, on_tidy, sampler,
+                             &sampler->tidy_timer);
     if (r == 0)
         r = source_add_timer(&sampler->env, NSEC_MAX, 0, on_work, sampler, &sampler->work_timer);
     if (r < 0)
