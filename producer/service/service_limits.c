@@ -11,7 +11,7 @@
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
 #define MAX_SOURCES_OF_MEMBER    32 // each takes time of the loop when the session starts and ends
-#define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // until the share has time again
+#define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // a start takes its time at once
 #define MAX_WAIT_FOR_SNAPSHOT    NSEC_PER_SEC        // each takes its time at once
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
 #define ATTEMPTS_A_MINUTE        30
@@ -105,18 +105,17 @@ static uint64_t override_bytes(const Pb__TraceConfig *config)
                : 0;
 }
 
-// The start and the end of a session take their time at once, whether there is time or not.
-static int check_time(const struct service *service, const struct service_consumer *consumer,
-                      struct err *err)
+// Returns -EBUSY if the payer has time again only after `most`.
+static int check_wait(const struct service *service, uint64_t payer, uid_t uid, nsec_t most,
+                      const char *what, struct err *err)
 {
-    nsec_t wait = service_share_wait(service, consumer->payer);
-    return wait <= MAX_WAIT_OF_MEMBER
+    nsec_t wait = service_share_wait(service, payer);
+    return wait <= most
                ? 0
                : err_set(err, -EBUSY,
-                         "the recordings of user %u have taken more than a quarter of a processor: "
-                         "no further session for %lld s",
-                         (unsigned)consumer->uid,
-                         (long long)((wait - MAX_WAIT_OF_MEMBER) / NSEC_PER_SEC + 1));
+                         "the recordings of user %u have taken more than a quarter of a "
+                         "processor: no %s for %lld s",
+                         (unsigned)uid, what, (long long)((wait - most) / NSEC_PER_SEC + 1));
 }
 
 static int check_limits(const struct service *service, const Pb__TraceConfig *config,
@@ -129,7 +128,8 @@ static int check_limits(const struct service *service, const Pb__TraceConfig *co
                        (unsigned)consumer->uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
     int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
     if (r == 0)
-        r = check_time(service, consumer, err);
+        r = check_wait(service, consumer->payer, consumer->uid, MAX_WAIT_OF_MEMBER,
+                       "further session", err);
     if (r == 0)
         r = check_buffer_limits(service, consumer->uid, &use, config_buffer_bytes(config),
                                 override_bytes(config), err);
@@ -239,14 +239,9 @@ int service_check_request(const struct service *service, const Pb__TraceConfig *
 int service_check_clone_time(const struct service *service, const struct member *clone,
                              struct err *err)
 {
-    nsec_t wait = clone->share ? service_share_wait(service, clone->payer) : 0;
-    return wait <= MAX_WAIT_FOR_SNAPSHOT
-               ? 0
-               : err_set(err, -EBUSY,
-                         "the recordings of user %u have taken more than a quarter of a processor: "
-                         "no snapshot for %lld s",
-                         (unsigned)clone->uid,
-                         (long long)((wait - MAX_WAIT_FOR_SNAPSHOT) / NSEC_PER_SEC + 1));
+    return clone->share ? check_wait(service, clone->payer, clone->uid, MAX_WAIT_FOR_SNAPSHOT,
+                                     "snapshot", err)
+                        : 0;
 }
 
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,

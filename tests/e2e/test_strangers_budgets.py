@@ -311,7 +311,8 @@ class Configs(unittest.TestCase):
             done = self.record(source * n)
             self.assertEqual(done.returncode, 1)
             self.assertIn(error, done.stderr)
-        self.assertEqual(self.record(source * 32).returncode, 0)
+        done = self.record(source * 32, duration_ms=2000)
+        self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLess(self.daemon.rss_kb(), before + 24576)
 
     def test_very_many_looks_at_files(self):
@@ -323,9 +324,9 @@ class Configs(unittest.TestCase):
         begin = time.monotonic()
         done = self.record(f'''data_sources {{ config {{ name: "linux.page_residency"
             page_residency_config {{ paths: "{files}" max_files: 1000000 period_ms: 1 }} }} }}
-            ''' * 32)
+            ''' * 32, duration_ms=4000)  # on a busy machine, some sources begin later
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertLess(time.monotonic() - begin, 15)
+        self.assertLess(time.monotonic() - begin, 19)
 
     def test_sessions_one_after_the_other(self):
         """The start of a session takes time, even if the session ends at once."""
@@ -348,6 +349,7 @@ class Configs(unittest.TestCase):
         self.assertEqual(others.errors, [])
         self.assertLess(longest, SERVED_S)
         spent, elapsed = self.daemon.cpu_s() - before, time.monotonic() - begin
+        strangers.figure(self, f"{spent:.1f} s of processor time in {elapsed:.1f} s")
         self.assertTrue(all(refused) or spent < 0.5 * (elapsed + 10),
                         f"{spent:.1f} s in {elapsed:.1f} s")
         root = lib.run(lib.MMTRACE, "record", "-c", self.dir / "one.cfg", "-o", self.dir / "own",
