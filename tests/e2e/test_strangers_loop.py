@@ -284,7 +284,7 @@ class Loop(unittest.TestCase):
             "duration_ms: 600000 " + watch("trace_duration_ms: 1", files) +
             'data_sources { config { name: "linux.sys_stats" '
             'sys_stats_config { meminfo_period_ms: 1000 } } }', "first")
-        states.wait_for_cpu(self.daemon.process.pid, 0.05)
+        lib.wait_for(lambda: " recording " in self.daemon.status(), "the session")
         said = self.end(self.begin("duration_ms: 5000 " + watch("", one), "second"))
         self.assertNotIn(" 0 events", said)
         first.terminate()

@@ -25,6 +25,7 @@
 #include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
+#define START_AHEAD              NSEC_PER_SEC // of the share: most sessions start at once
 #define STARTS_LATE              "its user had time for its start"
 
 // The names that a config's filters may use for this program: its own, and the name of Perfetto's
@@ -312,7 +313,8 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
     make_starter(set);
     for (; set->n_begun < set->n; set->n_begun++) {
         size_t i = set->n_begun;
-        if (set->n_running > 0 && !loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME)))
+        nsec_t soon = nsec_now(CLOCK_BOOTTIME) + START_AHEAD;
+        if (set->n_running > 0 && !loop_share_is_left(set->sessions, soon))
             break;
         struct source_slot *slot = &set->slots[i];
         struct err source_err = {0};
