@@ -185,22 +185,6 @@ class Loop(unittest.TestCase):
         self.assertEqual(recorder.returncode, 1, said)
         self.assertIn("is not recorded: the recording was over before its user had time", said)
 
-    def test_snapshots_without_end(self):
-        """Each snapshot flushes, and the member frees it at once."""
-        files = self.dir / "files"
-        files.mkdir()
-        for i in range(10000):
-            (files / str(i)).write_bytes(b"x")
-        recorder = self.begin(
-            f'''unique_session_name: "x" duration_ms: 600000 data_sources {{ config {{
-            name: "linux.page_residency" page_residency_config {{
-            paths: "{files}" max_files: 1000000 period_ms: 2000 }} }} }} ''')
-        lib.wait_for(lambda: " 10000 " in self.daemon.status(), "a look at each file", 240)
-
-        self.take_snapshots()
-        recorder.terminate()
-        self.end(recorder)
-
     def test_a_large_file_that_only_the_daemon_holds(self):
         """The last close of a file in memory frees the memory, in another process."""
         program = self.program(FILE_IN_MEMORY, "200")
