@@ -138,7 +138,8 @@ static int line_add(struct trusted_mounts *trusted, struct mount_list *list, str
 }
 
 // Opens the file before each reading, so that changes during the reading are noticed. A line that
-// ends after the limit is not read, nor is a part of the line.
+// ends after the limit is not read, nor is a part of the line. The caller clears the list of a
+// failed reading.
 static int list_read(struct trusted_mounts *trusted, struct mount_list *list, const char *path)
 {
     const uint64_t max = trusted ? TRUSTED_BYTES_MAX : OTHER_BYTES_MAX;
@@ -153,8 +154,6 @@ static int list_read(struct trusted_mounts *trusted, struct mount_list *list, co
         int added = line_add(trusted, list, line);
         r = added < 0 ? added : 1;
     }
-    if (r < 0 && trusted)
-        list_clear(list);
     return r < 0 ? r : 0;
 }
 
@@ -179,6 +178,8 @@ static int first_read(struct trusted_mounts *trusted)
         return 0;
     snprintf(path, sizeof(path), "%s/1/mountinfo", trusted->proc);
     int r = list_read(trusted, &trusted->first, path);
+    if (r < 0)
+        list_clear(&trusted->first);
     return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? r : 0;
 }
 
@@ -215,7 +216,7 @@ static int lists_renew(struct foreign_mounts *mounts)
 }
 
 // The open list may be all that is left of a mount namespace.
-static void other_clear(struct foreign_mounts *mounts)
+void foreign_mounts_forget_process(struct foreign_mounts *mounts)
 {
     foreign_close_file(mounts->foreign, mounts->other.fd, mounts->payer);
     mounts->other.fd = -1;
@@ -227,7 +228,7 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     char path[256];
     mounts->other_used = nsec_now(CLOCK_MONOTONIC);
     if (mounts->other_pid != pid) {
-        other_clear(mounts);
+        foreign_mounts_forget_process(mounts);
         mounts->other_pid = pid;
         mounts->other_until = 0;
     }
@@ -241,11 +242,11 @@ static int other_renew(struct foreign_mounts *mounts, int32_t pid)
     if (mounts->n_other_reads == OTHER_READS_MAX)
         return -EAGAIN;
     mounts->n_other_reads++;
-    other_clear(mounts);
+    foreign_mounts_forget_process(mounts);
     snprintf(path, sizeof(path), "%s/%d/mountinfo", mounts->trusted->proc, (int)pid);
     int r = list_read(NULL, &mounts->other, path);
     if (r < 0)
-        other_clear(mounts);
+        foreign_mounts_forget_process(mounts);
     return r;
 }
 
@@ -373,12 +374,7 @@ void foreign_mounts_tidy(struct foreign_mounts *mounts)
         if (now - trusted->verdicts[i].used > UNUSED_MAX)
             verdict_drop(mounts, &trusted->verdicts[i]);
     if (now - mounts->other_used > OTHER_UNUSED_MAX)
-        other_clear(mounts);
-}
-
-void foreign_mounts_forget_process(struct foreign_mounts *mounts)
-{
-    other_clear(mounts);
+        foreign_mounts_forget_process(mounts);
 }
 
 bool foreign_mounts_is_automount(const struct foreign_mounts *mounts, int folder, const char *name)
@@ -462,7 +458,7 @@ void foreign_mounts_done(struct foreign_mounts *mounts)
 {
     if (!mounts->trusted)
         return;
-    other_clear(mounts);
+    foreign_mounts_forget_process(mounts);
     list_done(&mounts->other);
     if (--mounts->trusted->n_users == 0)
         trusted_free(mounts);

@@ -151,10 +151,10 @@ int member_insert(struct service *service, struct member *member, struct err *er
 // Checks all limits, names and semaphores that apply to a new session.
 int service_check_request(const struct service *service, const Pb__TraceConfig *config,
                           const struct service_consumer *consumer, struct err *err);
-// Checks the limits for the snapshot `clone` of `config` with `bytes` of buffers.
 // Returns -EBUSY, with a reason, if the payer of a snapshot has used up its shares.
 int service_check_clone_time(const struct service *service, const struct member *clone,
                              struct err *err);
+// Checks the limits for the snapshot `clone` of `config` with `bytes` of buffers.
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
                         const struct member *clone, uint64_t bytes, struct err *err);
 

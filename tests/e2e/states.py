@@ -180,6 +180,14 @@ def blocks(pid, number):
     return bool(mask) and bool(int(mask[0], 16) >> (number - 1) & 1)
 
 
+def open_files(pid):
+    """The files of the process's descriptors, as the kernel names them."""
+    folder = f"/proc/{pid}/fd"
+    for fd in os.listdir(folder):
+        with contextlib.suppress(OSError):
+            yield os.readlink(f"{folder}/{fd}")
+
+
 def locks(pid, path):
     """Whether the process has locked the file with flock()."""
     with contextlib.suppress(OSError):

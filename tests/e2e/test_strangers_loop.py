@@ -198,7 +198,7 @@ class Loop(unittest.TestCase):
             rescan_period_ms: 1000 }} }} }} ''')
 
         def is_held():
-            return any("memfd:large" in link for link in self.links())
+            return any("memfd:large" in link for link in states.open_files(self.daemon.process.pid))
         lib.wait_for(is_held, "the daemon holds the file")
         program.stdin.write(b"\n")
         program.stdin.flush()
@@ -211,13 +211,6 @@ class Loop(unittest.TestCase):
         self.assertGreater(len(after), len(before), "no process has closed the file")
         recorder.terminate()
         self.end(recorder)
-
-    def links(self):
-        """The files of the daemon's descriptors."""
-        folder = f"/proc/{self.daemon.process.pid}/fd"
-        for fd in os.listdir(folder):
-            with contextlib.suppress(OSError):
-                yield os.readlink(f"{folder}/{fd}")
 
     def test_a_mount_namespace_that_has_ended(self):
         """The daemon reads the mounts of a process whose files it looks at, and does not keep the
@@ -250,11 +243,13 @@ class Loop(unittest.TestCase):
         self.addCleanup(recorder.__exit__, None, None, None)
         self.addCleanup(recorder.kill)
         mounts = f"/{stranger.pid}/mountinfo"
-        lib.wait_for(lambda: any(link.endswith("/file") for link in self.links()),
-                     "the daemon holds the file")
+
+        def holds(name):
+            links = states.open_files(self.daemon.process.pid)
+            return any(link.endswith(name) for link in links)
+        lib.wait_for(lambda: holds("/file"), "the daemon holds the file")
         stranger.end()
-        lib.wait_for(lambda: not any(link.endswith(mounts) for link in self.links()),
-                     "the daemon gives the mounts up")
+        lib.wait_for(lambda: not holds(mounts), "the daemon gives the mounts up")
         recorder.terminate()
         self.end(recorder)
 

@@ -4,7 +4,6 @@ releases its lock of execve (docs/threat-model.md).
 
 A reader of cmdline, maps or smaps of the process, or of stat of the child, waits for ever: ps does.
 """
-import contextlib
 import os
 import pathlib
 import subprocess
@@ -123,13 +122,8 @@ class MemoryMaps(unittest.TestCase):
         lib.wait_for(lambda: not self.is_pinned(), "the recorder has closed the memory", 20)
 
     def is_pinned(self):
-        return any("memfd:pinned" in target for target in self.daemon_files())
-
-    def daemon_files(self):
-        folder = f"/proc/{self.daemon.process.pid}/fd"
-        for fd in os.listdir(folder):
-            with contextlib.suppress(OSError):
-                yield os.readlink(f"{folder}/{fd}")
+        targets = states.open_files(self.daemon.process.pid)
+        return any("memfd:pinned" in target for target in targets)
 
     def test_names_of_others(self):
         """The stranger has the name that its status gives; others have their command lines."""

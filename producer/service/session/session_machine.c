@@ -75,13 +75,15 @@ static void flush_at_end(struct session *session)
 
 static void flush_sources(struct session *session)
 {
-    session->failed_flushes++;
-    if (!source_set_has_time(&session->sources))
+    bool done = source_set_has_time(&session->sources);
+    if (done) {
+        service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
+        done = source_set_flush_in_share(&session->sources);
+    }
+    if (!done) {
+        session->failed_flushes++;
         return;
-    service_packets_event(&session->packets, PB_TracingServiceEvent_flush_started);
-    if (!source_set_flush_in_share(&session->sources))
-        return;
-    session->failed_flushes--;
+    }
     session->flushes++;
     service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_flushed);
 }

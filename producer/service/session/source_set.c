@@ -282,9 +282,10 @@ static void start_rest(void *userdata)
         nsec_t now = nsec_now(CLOCK_BOOTTIME);
         if (set->starter && !loop_share_is_left(set->sessions, now))
             break;
-        if (slot->stop_due <= now)
-            err_set(&err, -ETIMEDOUT, "its duration was over before " STARTS_LATE);
-        if (err.text[0] || start_slot(set, slot, &err) < 0)
+        int r = slot->stop_due > now
+                    ? start_slot(set, slot, &err)
+                    : err_set(&err, -ETIMEDOUT, "its duration was over before " STARTS_LATE);
+        if (r < 0)
             leave_out(set, slot->config->name, &err);
     }
     if (set->starter)
@@ -312,11 +313,10 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         plan_stop(&set->slots[i], now);
     make_starter(set);
     for (; set->n_begun < set->n; set->n_begun++) {
-        size_t i = set->n_begun;
         nsec_t soon = nsec_now(CLOCK_BOOTTIME) + START_AHEAD;
         if (set->n_running > 0 && !loop_share_is_left(set->sessions, soon))
             break;
-        struct source_slot *slot = &set->slots[i];
+        struct source_slot *slot = &set->slots[set->n_begun];
         struct err source_err = {0};
         int r = start_slot(set, slot, &source_err);
         bool single = set->n - set->n_implicit == 1 || is_required(set, slot->class);
@@ -384,11 +384,8 @@ static void clear_slot(struct source_set *set, struct source_slot *slot)
 void source_set_clear_state(struct source_set *set)
 {
     memset(set->pids.recent, 0, sizeof(set->pids.recent));
-    for (size_t i = 0; i < set->n; i++, set->n_cleared++)
-        if (loop_share_is_left(set->readings, nsec_now(CLOCK_BOOTTIME)))
-            clear_slot(set, &set->slots[set->n_cleared % set->n]);
-        else
-            break;
+    for (size_t i = 0; i < set->n && source_set_has_time(set); i++, set->n_cleared++)
+        clear_slot(set, &set->slots[set->n_cleared % set->n]);
 }
 
 void source_set_replace_buffer(struct source_set *set, size_t buffer,

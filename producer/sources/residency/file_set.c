@@ -112,7 +112,7 @@ static bool takes_long_to_close(int fd)
 
 static void close_of(const struct file_set *set, int fd)
 {
-    foreign_close_file(takes_long_to_close(fd) ? set->options.foreign : NULL, fd,
+    foreign_close_file(takes_long_to_close(fd) ? set->opener.mounts.foreign : NULL, fd,
                        set->opener.mounts.payer);
 }
 
@@ -146,7 +146,7 @@ static void walk_end(struct file_set *set)
         set->user->walker = NULL;
 }
 
-static void scan_end(struct file_set *set)
+void file_set_end_scan(struct file_set *set)
 {
     if (set->stage == SCAN_NAMES)
         walk_end(set);
@@ -163,7 +163,7 @@ struct file_set *file_set_free(struct file_set *set)
     if (!set)
         return NULL;
     int saved = errno;
-    scan_end(set);
+    file_set_end_scan(set);
     vec_foreach(&set->files, file)
         file_free(set, *file);
     residency_files_done(&set->files);
@@ -655,11 +655,6 @@ nsec_t file_set_resumes(const struct file_set *set)
     return mounts->trusted->renew_earliest < last ? mounts->trusted->renew_earliest : last;
 }
 
-void file_set_end_scan(struct file_set *set)
-{
-    scan_end(set);
-}
-
 int file_set_scan(struct file_set *set, nsec_t deadline)
 {
     for (bool done = false; !done;) {
@@ -670,13 +665,13 @@ int file_set_scan(struct file_set *set, nsec_t deadline)
         set->opener.mounts.is_refused = false;
         int r = step(set, &done);
         if (r < 0) {
-            scan_end(set);
+            file_set_end_scan(set);
             return r;
         }
         if (!done && nsec_now(CLOCK_MONOTONIC) >= deadline)
             return FILE_SET_E_AGAIN;
     }
-    scan_end(set);
+    file_set_end_scan(set);
     vec_foreach(&set->files, file)
         if ((*file)->seen_by_scan != set->scan && !may_stay(set, *file))
             (*file)->gone = true;
