@@ -564,6 +564,12 @@ const Pb__TraceConfig *service_session_config(const struct service *service, uin
     return member ? session_get_config(member->session) : NULL;
 }
 
+bool service_all_started(const struct service *service, uint64_t session_id)
+{
+    struct member *member = find(service, session_id);
+    return member && session_all_started(member->session);
+}
+
 bool service_source_has_started(const struct service *service, uint64_t session_id,
                                 const Pb__DataSourceConfig *config)
 {

@@ -137,6 +137,8 @@ int service_attach(struct service *service, const struct service_consumer *consu
 // session. service_session_state() returns its state, or SESSION_DONE for an unknown session.
 const Pb__TraceConfig *service_session_config(const struct service *service, uint64_t session_id);
 enum session_state service_session_state(const struct service *service, uint64_t session_id);
+// Returns whether each data source has started or is left out. An unknown session has none.
+bool service_all_started(const struct service *service, uint64_t session_id);
 // Returns whether a data source of service_session_config() was started.
 bool service_source_has_started(const struct service *service, uint64_t session_id,
                                 const Pb__DataSourceConfig *config);

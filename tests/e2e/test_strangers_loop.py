@@ -178,6 +178,22 @@ class Loop(unittest.TestCase):
         recorder.terminate()
         recorder.communicate(timeout=240)
 
+    def test_the_time_when_all_have_begun(self):
+        """The trace notes the start of all data sources when the last one has begun."""
+        self.program(THREADS)
+        recorder = self.begin("duration_ms: 12000 " + SCAN * 24 + """data_sources { config {
+            name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 1000 } } }""")
+        said = recorder.communicate(timeout=240)[1]
+        packets = lib.decode(self.dir / "trace")
+        all_begun = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
+                     if p.one("service_event", "all_data_sources_started")]
+        if recorder.returncode != 0:  # a slow machine
+            self.assertEqual(all_begun, [], said)
+            self.skipTest(said)
+        last_began = min(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
+        self.assertEqual(len(all_begun), 1)
+        self.assertGreaterEqual(all_begun[0], last_began)
+
     def test_sources_that_had_no_time(self):
         """The recording says so if it ends before all data sources have begun."""
         self.program(THREADS)

@@ -34,7 +34,7 @@
 #define N_CONSUMERS      3
 
 struct life {
-    bool started, ended, gone, is_clone, into_file;
+    bool started, all_started, ended, gone, is_clone, into_file;
 };
 
 struct test {
@@ -180,6 +180,10 @@ static void on_notify(void *userdata, uint64_t id, enum service_event event, int
     case SERVICE_EVENT_STARTED:
         MUST(!life->started && !life->ended);
         life->started = true;
+        break;
+    case SERVICE_EVENT_ALL_STARTED:
+        MUST(life->started && !life->all_started && !life->ended);
+        life->all_started = true;
         break;
     case SERVICE_EVENT_ENDED:
         MUST(!life->ended);

@@ -42,6 +42,12 @@ static void tell(enum service_event event, int result, const char *text,
                                  trigger);
 }
 
+static void tell_started(void)
+{
+    tell(SERVICE_EVENT_STARTED, 0, "", NULL);
+    tell(SERVICE_EVENT_ALL_STARTED, 0, "", NULL);
+}
+
 int service_enable(struct service *s, const struct service_consumer *consumer,
                    const struct service_request *request, uint64_t *ret_session_id, struct err *err)
 {
@@ -65,7 +71,7 @@ int service_enable(struct service *s, const struct service_consumer *consumer,
         .size = request->config->size,
     };
     if (request->start)
-        tell(SERVICE_EVENT_STARTED, 0, "", NULL);
+        tell_started();
     return 0;
 }
 
@@ -76,7 +82,7 @@ int service_start(struct service *s, uint64_t session_id, struct err *err)
     const char *name = s->config.trace->unique_session_name;
     if (name && str_eq(name, "unstartable"))
         return err_set(err, -EIO, "does not start");
-    tell(SERVICE_EVENT_STARTED, 0, "", NULL);
+    tell_started();
     return 0;
 }
 
@@ -150,6 +156,11 @@ const Pb__TraceConfig *service_session_config(const struct service *s, uint64_t 
 {
     (void)session_id;
     return s->config.trace;
+}
+
+bool service_all_started(const struct service *s, uint64_t session_id)
+{
+    return session_id && session_id == s->id;
 }
 
 // All sources have started, except the source "b".

@@ -110,6 +110,8 @@ static void on_notify(void *userdata, uint64_t id, enum service_event event, int
         snprintf(line, sizeof(line), "%d started", (int)id);
     else if (event == SERVICE_EVENT_ENDED)
         snprintf(line, sizeof(line), "%d ended %d", (int)id, result);
+    else if (event == SERVICE_EVENT_ALL_STARTED)
+        return;
     else
         snprintf(line, sizeof(line), "%d clone %s", (int)id, trigger->name);
     note(line);

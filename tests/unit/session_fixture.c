@@ -166,6 +166,9 @@ static void on_told(void *userdata, struct session *session, enum service_event 
         assert_true(session_get_state(session) & SESSION_RECORDING);
         t->n_started++;
         break;
+    case SERVICE_EVENT_ALL_STARTED:
+        t->n_all_started++;
+        break;
     case SERVICE_EVENT_CLONE_TRIGGERED:
         assert_string_equal(trigger->name, "t");
         t->n_clones++;

@@ -45,7 +45,7 @@ struct test {
     int fd;                  // of the file that the session writes, kept for reading
     struct trace_file *file; // of the session
     struct disk *disk;       // writes the session's files; NULL: none
-    int n_ended, n_started, n_clones;
+    int n_ended, n_started, n_all_started, n_clones;
     char clone_delays[256]; // stop_delay_ms of the hits, in the order of their snapshots
     bool abort_at_clone;    // the call for a snapshot ends the session
 

@@ -111,14 +111,16 @@ static void every_transition(void **state)
             step(&t, *p);
         bool fits = session_get_state(t.session) == rows[i].state &&
                     session_result(t.session, NULL) == rows[i].result &&
-                    t.n_started == rows[i].n_started && t.n_clones == rows[i].n_clones &&
+                    t.n_started == rows[i].n_started && t.n_all_started == t.n_started &&
+                    t.n_clones == rows[i].n_clones &&
                     t.n_ended == (rows[i].state == SESSION_DONE) &&
                     (*file_letters(&t) != '\0') == rows[i].has_file;
         if (!fits)
-            fail_msg("%s \"%s\": state %d, result %d, started %d, clones %d, ended %d, file %s",
+            fail_msg("%s \"%s\": state %d, result %d, started %d, all started %d, clones %d, "
+                     "ended %d, file %s",
                      rows[i].config, rows[i].steps, (int)session_get_state(t.session),
-                     session_result(t.session, NULL), t.n_started, t.n_clones, t.n_ended,
-                     file_letters(&t));
+                     session_result(t.session, NULL), t.n_started, t.n_all_started, t.n_clones,
+                     t.n_ended, file_letters(&t));
         done(&t);
     }
 }

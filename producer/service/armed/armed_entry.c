@@ -152,9 +152,7 @@ static void hold(struct entry *entry)
     struct held *held = &entry->held;
     if (held->session_id) {
         log_error(entry->armed->options.log,
-                  "%s: an older recording is lost: it could not be written, and there is a newer "
-                  "one",
-                  entry->title);
+                  "%s: an older recording is lost: a newer one needs its place", entry->title);
         struct trace_repair repair;
         service_give_up(service, held->session_id);
         trace_repair(held->file.fd, 0, &repair); // appends the mark
@@ -512,6 +510,8 @@ static void notify_session(struct entry *entry, enum service_event event, int re
         break;
     case SERVICE_EVENT_FILE_KEPT:
         armed_file_close(&entry->second);
+        break;
+    case SERVICE_EVENT_ALL_STARTED:
         break;
     }
 }

@@ -94,6 +94,6 @@ void consumer_observe(struct consumer *consumer, const struct ipc_call *call)
         consumer_settle(consumer, &consumer->observing, &nothing.base);
     else if (consumer->session_id && consumer->ended)
         consumer_tell_ended(consumer);
-    else if (consumer->session_id && consumer->started)
+    else if (service_all_started(consumer->port->service, consumer->session_id))
         consumer_tell_started(consumer);
 }

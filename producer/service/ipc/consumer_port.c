@@ -88,6 +88,8 @@ static void on_event(void *userdata, uint64_t session_id, enum service_event eve
     switch (event) {
     case SERVICE_EVENT_STARTED:
         consumer->started = true;
+        break;
+    case SERVICE_EVENT_ALL_STARTED:
         consumer_tell_started(consumer);
         break;
     case SERVICE_EVENT_ENDED:

@@ -106,7 +106,7 @@ int session_connect_parts(struct session *session, struct err *err)
     return r < 0 ? err_errno(err, r, "session") : 0;
 }
 
-static struct source_set_env sources_env(const struct session *session)
+static struct source_set_env sources_env(struct session *session)
 {
     return (struct source_set_env){
         .loop = session->env.loop,
@@ -118,6 +118,8 @@ static struct source_set_env sources_env(const struct session *session)
         .buffers = session->buffers.items,
         .required = session->env.required_source,
         .title = session->env.title,
+        .rest_begun = session_tell_all_started,
+        .userdata = session,
     };
 }
 
@@ -334,6 +336,11 @@ void session_get_counts(const struct session *session, struct session_counts *re
 const Pb__TraceConfig *session_get_config(const struct session *session)
 {
     return session->config;
+}
+
+bool session_all_started(const struct session *session)
+{
+    return session->all_started_told || session->is_clone;
 }
 
 bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config)

@@ -39,9 +39,10 @@ enum session_state {
 #define SESSION_RECORDING (SESSION_STARTED | SESSION_TRIGGERED)
 
 enum service_event {
-    SERVICE_EVENT_STARTED, // all data sources have started; `trigger` is the cause, or NULL
-    SERVICE_EVENT_ENDED,   // no more data will come; the file is complete. `result` and `err` tell
-                           // how the session ended
+    SERVICE_EVENT_STARTED, // the first data sources have started; `trigger` is the cause, or NULL
+    SERVICE_EVENT_ALL_STARTED, // each data source has started or is left out; once
+    SERVICE_EVENT_ENDED, // no more data will come; the file is complete. `result` and `err` tell
+                         // how the session ended
     SERVICE_EVENT_CLONE_TRIGGERED, // the delay of a CLONE_SNAPSHOT trigger (`trigger`) is over:
                                    // clone now
     // For durable sessions:
@@ -137,6 +138,8 @@ void session_finish(struct session *session);
 enum session_state session_get_state(const struct session *session);
 
 const Pb__TraceConfig *session_get_config(const struct session *session);
+// Returns whether SERVICE_EVENT_ALL_STARTED was told. A clone has started.
+bool session_all_started(const struct session *session);
 // Returns whether the source of `config`, a part of session_get_config(), was started. A source
 // that was left out is never started.
 bool session_source_has_started(const struct session *session, const Pb__DataSourceConfig *config);

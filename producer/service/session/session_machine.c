@@ -230,10 +230,22 @@ static void set_dues(struct session *session)
     session_stop_due_sources(session);
 }
 
+void session_tell_all_started(void *userdata)
+{
+    struct session *session = userdata;
+    if (session->all_started_told || !(session->state & SESSION_RECORDING) ||
+        !source_set_is_begun(&session->sources))
+        return;
+    session->all_started_told = true;
+    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_started);
+    session_tell(session, SERVICE_EVENT_ALL_STARTED, 0, NULL);
+}
+
 static void begin_recording(struct session *session)
 {
     set_dues(session);
     session_tell(session, SERVICE_EVENT_STARTED, 0, NULL);
+    session_tell_all_started(session);
 }
 
 int session_start_sources(struct session *session, struct err *err)
@@ -241,11 +253,7 @@ int session_start_sources(struct session *session, struct err *err)
     session->started_at = boot_now(session);
     service_packets_snapshot(&session->packets);
     service_packets_event(&session->packets, PB_TracingServiceEvent_tracing_started);
-    int r = source_set_start(&session->sources, session->started_at, err);
-    if (r < 0)
-        return r;
-    service_packets_event(&session->packets, PB_TracingServiceEvent_all_data_sources_started);
-    return 0;
+    return source_set_start(&session->sources, session->started_at, err);
 }
 
 // Ends the session after stop_delay_ms. A delay of 0 ends a STOP_TRACING session at once. A
@@ -270,6 +278,7 @@ static void start_by_trigger(struct session *session)
     set_dues(session);
     begin_stop_delay(session);
     session_tell(session, SERVICE_EVENT_STARTED, 0, session->hit);
+    session_tell_all_started(session);
 }
 
 static void remember_trigger(struct session *session)

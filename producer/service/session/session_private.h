@@ -107,6 +107,7 @@ struct session {
     bool is_clone; // buffer_stats then belong to the original, at the time of the clone
 
     nsec_t started_at, stopped_at; // boot time
+    bool all_started_told;
     uint64_t flushes, failed_flushes;
     bool final_flush_done;
     bool file_full;
@@ -145,6 +146,8 @@ void session_arm_timer(struct session *session); // called after every event fro
 
 bool session_has_trace(const struct session *session);
 int session_start_sources(struct session *session, struct err *err);
+// Tells once that all data sources have begun, if that is so.
+void session_tell_all_started(void *session);
 // Stops sources whose time is over, and sets the next time.
 void session_stop_due_sources(struct session *session);
 

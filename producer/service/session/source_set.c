@@ -166,6 +166,8 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
                     const Pb__TraceConfig *config, struct err *err)
 {
     *set = (struct source_set){.log = env->log, .required = env->required};
+    set->rest_begun = env->rest_begun;
+    set->userdata = env->userdata;
     if (env->shares) {
         set->readings = &env->shares->readings;
         set->sessions = &env->shares->sessions;
@@ -273,9 +275,8 @@ static int start_slot(struct source_set *set, struct source_slot *slot, struct e
 
 // Starts the sources that are left, until the share is used up; then a timer goes on. A source
 // whose own duration is over by then does not start.
-static void start_rest(void *userdata)
+static void start_rest(struct source_set *set)
 {
-    struct source_set *set = userdata;
     for (; set->n_begun < set->n; set->n_begun++) {
         struct source_slot *slot = &set->slots[set->n_begun];
         struct err err = {0};
@@ -289,14 +290,23 @@ static void start_rest(void *userdata)
             leave_out(set, slot->config->name, &err);
     }
     if (set->starter)
-        loop_set_timer(set->starter, set->n_begun < set->n ? set->sessions->free_at : NSEC_MAX, 0);
+        loop_set_timer(set->starter, source_set_is_begun(set) ? NSEC_MAX : set->sessions->free_at,
+                       0);
+}
+
+static void start_late(void *userdata)
+{
+    struct source_set *set = userdata;
+    start_rest(set);
+    if (source_set_is_begun(set) && set->rest_begun)
+        set->rest_begun(set->userdata);
 }
 
 // Without memory for the timer, all sources start at once.
 static void make_starter(struct source_set *set)
 {
     if (set->loop && !set->starter)
-        (void)loop_add_timer(set->loop, NSEC_MAX, 0, start_rest, set, &set->starter);
+        (void)loop_add_timer(set->loop, NSEC_MAX, 0, start_late, set, &set->starter);
 }
 
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
@@ -325,7 +335,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         if (r < 0)
             leave_out(set, slot->config->name, &source_err);
     }
-    if (set->n_begun < set->n)
+    if (!source_set_is_begun(set))
         start_rest(set);
     else if (set->n_running == 0 && set->n > set->n_implicit)
         return err_set(err, -ENODEV, "nothing is left to record");
@@ -418,7 +428,7 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 static void leave_out_rest(struct source_set *set)
 {
     struct err err = {0};
-    if (set->n_begun == set->n || set->n_running == 0)
+    if (source_set_is_begun(set) || set->n_running == 0)
         return;
     err_set(&err, -ETIMEDOUT,
             "the recording was over before " STARTS_LATE "; the same holds for %zu more",

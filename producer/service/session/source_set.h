@@ -50,6 +50,8 @@ struct source_set {
     struct loop *loop;                      // borrowed; NULL: no limit
     const struct log *log;                  // borrowed
     const char *required;                   // borrowed
+    void (*rest_begun)(void *userdata);     // of source_set_env
+    void *userdata;                         // borrowed, of rest_begun()
     char title[64];                         // title of the session, followed by ": "; "": none
     char left_out[768]; // sources that were left out, with reasons and hints; "": none
 };
@@ -65,6 +67,9 @@ struct source_set_env {
     const char *required; // name of a source without which nothing is recorded; NULL: none
     const char *title;    // title of the session, prefix of log lines; NULL: the program has one
                           // session
+    // Sources that started late have all begun. May end the session, but not free the set.
+    void (*rest_begun)(void *userdata);
+    void *userdata;
 };
 
 // Opens all data sources of `config` (borrowed until source_set_done()) that are in the table. A
@@ -88,6 +93,12 @@ void source_set_prepare(struct source_set *set, size_t first);
 // up and a source runs, the rest starts later, one source after the other. A late source that
 // fails, or for which there is no time, is reported as a problem.
 int source_set_start(struct source_set *set, nsec_t now, struct err *err);
+
+// Returns whether each source has started or is left out.
+static inline bool source_set_is_begun(const struct source_set *set)
+{
+    return set->n_begun == set->n;
+}
 
 // Starts the sources from number `first` on, while others run. A source that fails is logged, left
 // out, and reported as a problem.

@@ -33,6 +33,7 @@ struct vm_look {
     struct foreign_call *call; // NULL: no call is under way
     bool is_seen;              // found at the last look at all processes
     bool is_vm;                // the process was a VM when it was last examined
+    bool is_held;              // files of its user did not answer in time at the last examination
     bool is_done;              // the process has its summons, or will not become a VM
 };
 VEC_DEFINE(vm_look_vec, struct vm_look *);

@@ -85,9 +85,10 @@ static void state_known(void *userdata, int result, const void *answer, size_t s
         return;
     bool is_young =
         nsec_now(CLOCK_BOOTTIME) - heap_targets_began(heap->env.roots->proc, look->pid) < YOUNG;
-    look->is_vm = result != VM_NONE;
-    if (result == -ETIMEDOUT)
+    look->is_held = result == -ETIMEDOUT;
+    if (look->is_held)
         return; // files of this user are left alone for a while, perhaps because of another VM
+    look->is_vm = result != VM_NONE;
     if (result < 0)
         look->is_done = true; // the helper has reported why
     else if (result == VM_NONE)
@@ -172,7 +173,10 @@ static void tell_left(struct heap_source *heap)
     vec_foreach(&heap->vms.looks, look) {
         if ((*look)->is_done || settings->native || settings->config->all)
             continue;
-        if ((*look)->call || (*look)->is_vm)
+        if ((*look)->is_held)
+            heap_arrivals_tell_no_java(heap, (*look)->pid,
+                                       "files of its user did not answer in time");
+        else if ((*look)->call || (*look)->is_vm)
             heap_arrivals_tell_left(heap, (*look)->pid, true);
         else
             heap_arrivals_tell_no_java(heap, (*look)->pid, "it runs no Java VM");
