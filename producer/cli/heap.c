@@ -164,15 +164,13 @@ static int record(struct heap_run *heap, struct err *err)
     if (r == 0)
         r = profile_run_open_session(run, err);
     if (r == 0)
-        r = session_start(run->session, err);
+        r = profile_run_start_session(run, err);
     if (r == 0 && o->command)
         r = profile_run_start(run, set_environment, heap, err);
     profile_run_release(run);
     if (r == 0)
         r = watch_processes(heap, err);
-    if (r == 0 && loop_run(run->here.loop) < 0)
-        r = err_set(err, -EIO, "event loop");
-    return r == 0 ? session_result(run->session, err) : r;
+    return r == 0 ? profile_run_session(run, err) : r;
 }
 
 static void run_done(struct heap_run *heap)

@@ -55,9 +55,10 @@ static void signal_ready(void *userdata)
 {
     struct profile_run *run = userdata;
     for (int number; (number = signals_take(&run->here.signals));) {
-        if (number == SIGCHLD)
+        if (number == SIGCHLD) {
+            profile_save_child_ended(&run->save);
             child_ended(run);
-        else if (number == SIGUSR1)
+        } else if (number == SIGUSR1)
             session_dump(run->session);
         else if (session_get_state(run->session) != SESSION_STARTED)
             session_abort(run->session);
@@ -68,20 +69,14 @@ static void signal_ready(void *userdata)
 
 const char *profile_run_name(const struct profile_run *run)
 {
-    return run->stream_fd >= 0 ? "<stdout>" : run->out_path;
+    return str_eq(run->out_path, "-") ? "<stdout>" : run->out_path;
 }
 
-// The summary reads the trace again, which is not possible on standard output. Therefore a trace
-// for standard output is kept in a file without a name until the end.
+// The summary reads the trace again, which is not possible on a pipe. Therefore a trace for
+// standard output or a pipe is kept in a file without a name until the end.
 static int open_stream(struct profile_run *run, struct err *err)
 {
     const char *folder = getenv("TMPDIR");
-    if (!str_eq(run->out_path, "-"))
-        return 0;
-    if (isatty(STDOUT_FILENO)) {
-        err_set(err, -EINVAL, "standard output is a terminal, a trace is binary");
-        return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
-    }
     folder = folder && *folder ? folder : "/tmp";
     run->stream_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (run->stream_fd < 0)
@@ -97,56 +92,75 @@ int profile_run_pour(const struct profile_run *run, struct err *err)
         return 0;
     int r = lseek(run->stream_fd, 0, SEEK_SET) < 0 ? -errno : 0;
     if (r == 0)
-        r = fd_copy(run->stream_fd, STDOUT_FILENO, &write);
-    return r < 0 ? err_errno(err, r, "standard output") : 0;
+        r = fd_copy(run->stream_fd, run->direct_fd >= 0 ? run->direct_fd : STDOUT_FILENO, &write);
+    return r < 0 ? err_errno(err, r, "%s", profile_run_name(run)) : 0;
 }
 
-// Chooses a name for the trace beside an older file, which stays until the trace has a profile.
-static int keep_older(struct profile_run *run, struct err *err)
+// Chooses the names beside the output. A folder may permit no new files, and a device or a link
+// must stay: such an output is written directly.
+static int open_file(struct profile_run *run, struct err *err)
 {
     struct stat st;
     const char *path = run->out_path;
-    if (run->stream_fd >= 0 || lstat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return 0;
-    int n = snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
-    if (n < 0 || (size_t)n >= sizeof(run->part_path))
-        return err_errno(err, -ENAMETOOLONG, "%s", path);
-    return 0;
+    bool is_there = lstat(path, &st) == 0;
+    int n = snprintf(run->new_path, sizeof(run->new_path), "%s.part.new", path);
+    snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
+    bool fits = n > 0 && (size_t)n < sizeof(run->new_path);
+    if (fits && (!is_there || S_ISREG(st.st_mode))) {
+        struct trace_file *file;
+        if (profile_save_make_file(run->new_path, path, &file, err) == 0) {
+            trace_file_free(file);
+            unlink(run->new_path);
+            run->keeps_older = is_there && st.st_size > 0;
+            return 0;
+        }
+        *err = (struct err){0};
+    }
+    run->new_path[0] = run->part_path[0] = '\0';
+    int r = readout_open(path, false, &run->direct_fd, err);
+    if (r < 0)
+        return r;
+    return fstat(run->direct_fd, &st) == 0 && S_ISREG(st.st_mode) ? 0 : open_stream(run, err);
 }
 
-// Returns the path of the trace, or NULL for a trace without a path.
-static const char *trace_path(const struct profile_run *run)
+static int open_stdout(struct profile_run *run, struct err *err)
 {
-    if (run->stream_fd >= 0)
-        return NULL;
-    return run->part_path[0] ? run->part_path : run->out_path;
+    if (!isatty(STDOUT_FILENO))
+        return open_stream(run, err);
+    err_set(err, -EINVAL, "standard output is a terminal, a trace is binary");
+    return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
 }
 
 int profile_run_publish(const struct profile_run *run, bool has_profile, struct err *err)
 {
-    bool replaces = run->part_path[0] != 0;
-    if (replaces && has_profile && rename(run->part_path, run->out_path) < 0) {
+    bool is_new = run->new_path[0], stays = is_new && run->keeps_older && !has_profile;
+    if (is_new && !stays && rename(run->new_path, run->out_path) < 0) {
         int r = err_errno(err, -errno, "%s", run->out_path);
-        return err_hint(err, r, "the profile is in %s", run->part_path);
+        return err_hint(err, r, "the profile is in %s", run->new_path);
     }
-    if (replaces && !has_profile)
+    if (stays)
+        unlink(run->new_path);
+    if (run->save.has_copy)
         unlink(run->part_path);
     if (!run->quiet)
         fprintf(stderr, CLI_PROGRAM ": %s%s\n", profile_run_name(run),
-                replaces && !has_profile ? " stays as it was" : "");
+                stays ? " stays as it was" : "");
     return 0;
 }
 
 void profile_run_tell_part(const struct profile_run *run, struct err *err)
 {
     struct stat st;
-    if (!run->part_path[0] || lstat(run->part_path, &st) < 0)
+    bool has_copy = run->save.has_copy;
+    if (!run->new_path[0])
         return;
-    if (st.st_size == 0)
-        unlink(run->part_path);
+    if (lstat(run->new_path, &st) == 0 && st.st_size > 0)
+        has_copy |= rename(run->new_path, run->part_path) == 0;
     else
-        err_hint(err, -EIO, "%s stays as it was; what was recorded is in %s", run->out_path,
-                 run->part_path);
+        unlink(run->new_path);
+    if (has_copy)
+        err_hint(err, -EIO, "%s%swhat was recorded is in %s", run->keeps_older ? run->out_path : "",
+                 run->keeps_older ? " stays as it was; " : "", run->part_path);
 }
 
 int profile_run_open_session(struct profile_run *run, struct err *err)
@@ -162,25 +176,52 @@ int profile_run_open_session(struct profile_run *run, struct err *err)
         .ended = session_ended,
         .userdata = run,
     };
-    int r = session_new(&env, &run->config, &run->session, err);
-    int fd CLEANUP(close_fdp) = -1;
-    if (r == 0 && run->stream_fd >= 0)
-        r = (fd = fcntl(run->stream_fd, F_DUPFD_CLOEXEC, 3)) < 0 ? -errno : 0;
-    else if (r == 0)
-        r = readout_open(trace_path(run), false, &fd, err);
-    if (r < 0)
-        return r;
+    return session_new(&env, &run->config, &run->session, err);
+}
+
+int profile_run_start_session(struct profile_run *run, struct err *err)
+{
+    int r = session_start(run->session, err);
+    return r == 0 ? profile_save_begin(&run->save, run->session, run->here.loop, err) : r;
+}
+
+static int make_file(struct profile_run *run, struct trace_file **ret, struct err *err)
+{
+    if (run->new_path[0])
+        return profile_save_make_file(run->new_path, run->out_path, ret, err);
+    bool is_stream = run->stream_fd >= 0;
     struct trace_file_options options = {
         .name = profile_run_name(run),
-        .path = trace_path(run),
+        .path = is_stream ? NULL : run->out_path,
     };
-    struct trace_file *file;
-    r = trace_file_new(fd, &options, &file, err);
-    if (r == 0) {
+    CLEANUP(close_fdp)
+    int fd = fcntl(is_stream ? run->stream_fd : run->direct_fd, F_DUPFD_CLOEXEC, 3);
+    int r = fd < 0 ? err_errno(err, -errno, "%s", options.name)
+                   : trace_file_new(fd, &options, ret, err);
+    if (r == 0)
         steal_fd(&fd);
-        session_set_file(run->session, file);
-    }
     return r;
+}
+
+static int run_loop(struct profile_run *run, struct err *err)
+{
+    return loop_run(run->here.loop) < 0 ? err_set(err, -EIO, "event loop") : 0;
+}
+
+int profile_run_session(struct profile_run *run, struct err *err)
+{
+    struct trace_file *file;
+    int r = run_loop(run, err);
+    profile_save_end(&run->save);
+    if (r == 0)
+        r = session_result(run->session, err);
+    if (r == 0)
+        r = make_file(run, &file, err);
+    if (r == 0)
+        r = session_write_late(run->session, file, err);
+    if (r == 0)
+        r = run_loop(run, err);
+    return r == 0 ? session_result(run->session, err) : r;
 }
 
 int profile_run_open_output(struct profile_run *run, struct err *err)
@@ -189,8 +230,12 @@ int profile_run_open_output(struct profile_run *run, struct err *err)
         err_set(err, -ENOENT, "--lines needs mmsql, which is not found beside mmtrace");
         return err_hint(err, -ENOENT, "install mmsql, or leave out --lines");
     }
-    int r = open_stream(run, err);
-    return r == 0 ? keep_older(run, err) : r;
+    run->save = (struct profile_save){
+        .path = run->part_path,
+        .new_path = run->new_path,
+        .log = &run->log,
+    };
+    return str_eq(run->out_path, "-") ? open_stdout(run, err) : open_file(run, err);
 }
 
 // The signals that end the recording are blocked. They end the search, too.
@@ -259,7 +304,7 @@ static void child_run(struct profile_run *run, int wait_fd, int (*prepare)(void 
     recording_give_back(&run->here);
     if (read(wait_fd, &go, 1) != 1) // the recorder has failed
         _exit(127);
-    if (run->stream_fd >= 0) // standard output is reserved for the trace
+    if (str_eq(run->out_path, "-")) // standard output is reserved for the trace
         dup2(STDERR_FILENO, STDOUT_FILENO);
     if (!prepare || prepare(userdata) == 0)
         execvp(run->command[0], run->command);
@@ -293,7 +338,9 @@ void profile_run_release(struct profile_run *run)
 
 const char *profile_run_trace(const struct profile_run *run)
 {
-    return run->stream_fd >= 0 ? run->stream_path : trace_path(run);
+    return run->stream_fd >= 0 ? run->stream_path
+           : run->new_path[0]  ? run->new_path
+                               : run->out_path;
 }
 
 void profile_run_tell_end(const struct profile_run *run)
@@ -318,15 +365,17 @@ void profile_run_problem(const struct profile_run *run, char *ret, size_t size)
 
 void profile_run_init(struct profile_run *run)
 {
-    run->start_fd = run->stream_fd = run->here.signals.fd = -1;
+    run->start_fd = run->stream_fd = run->direct_fd = run->here.signals.fd = -1;
     run->log = (struct log){.max_level = LOG_LEVEL_INFO, .write = write_log, .userdata = run};
 }
 
 void profile_run_done(struct profile_run *run)
 {
+    profile_save_end(&run->save);
     run->session = session_free(run->session);
     recording_done(&run->here);
     run->start_fd = close_fd(run->start_fd);
     run->stream_fd = close_fd(run->stream_fd);
+    run->direct_fd = close_fd(run->direct_fd);
     config_done(&run->config);
 }

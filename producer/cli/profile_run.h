@@ -11,6 +11,7 @@
 
 #include "common/err.h"
 #include "common/log.h"
+#include "producer/cli/profile_save.h"
 #include "producer/cli/recording.h"
 #include "producer/service/config/config.h"
 
@@ -29,9 +30,13 @@ struct profile_run {
     pid_t child; // 0: no program
     int child_status;
     int start_fd;  // owned; lets the program begin; -1: no program waits
-    int stream_fd; // owned; has the trace for standard output during the recording; -1: none
+    int stream_fd; // owned; has a trace for standard output or a pipe until the end; -1: none
     char stream_path[32];
-    char part_path[PATH_MAX]; // the trace, while the output has an older file; "": not needed
+    int direct_fd; // owned; the output, if it can be no new file; -1: none
+    // A new file gets its name when it is whole. Until then, `save` has what was recorded so far.
+    char new_path[PATH_MAX], part_path[PATH_MAX];
+    bool keeps_older; // an older file stays unless the trace has a profile
+    struct profile_save save;
 };
 
 void profile_run_init(struct profile_run *run);
@@ -42,6 +47,10 @@ int profile_run_open_output(struct profile_run *run, struct err *err);
 // Watches signals and opens the loop.
 int profile_run_open(struct profile_run *run, struct err *err);
 int profile_run_open_session(struct profile_run *run, struct err *err);
+// Starts the session, and begins to save it.
+int profile_run_start_session(struct profile_run *run, struct err *err);
+// Runs the session to its end, and writes the trace. Returns 0 or a negative errno with text.
+int profile_run_session(struct profile_run *run, struct err *err);
 
 // Starts the program, which waits for profile_run_release(). `prepare` sets its environment, in the
 // program's process; NULL: nothing to do. Returns 0 or a negative errno with text.

@@ -88,14 +88,12 @@ static int record(struct stacks_run *stacks, struct err *err)
     if (r == 0)
         r = profile_run_open_session(run, err);
     if (r == 0)
-        r = session_start(run->session, err);
+        r = profile_run_start_session(run, err);
     if (r == 0)
         r = watch_processes(stacks, err);
     if (r == 0)
         profile_run_release(run);
-    if (r == 0 && loop_run(run->here.loop) < 0)
-        r = err_set(err, -EIO, "event loop");
-    return r == 0 ? session_result(run->session, err) : r;
+    return r == 0 ? profile_run_session(run, err) : r;
 }
 
 static int publish(struct stacks_run *stacks, struct err *err)

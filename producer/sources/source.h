@@ -112,6 +112,9 @@ struct source_class {
     void (*flush)(struct source *source);
     // Dumps now, in a source that dumps only from time to time. May be NULL.
     void (*dump)(struct source *source);
+    // Dumps in a forked copy of the process, just after a flush in the process. Must not use
+    // descriptors, other processes or memory that both share, except for reading. May be NULL.
+    void (*dump_copy)(struct source *source);
     // Writes the last samples and statistics, and restores the kernel's state. Writes nothing
     // afterwards.
     void (*stop)(struct source *source);

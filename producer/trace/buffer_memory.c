@@ -34,7 +34,6 @@ int buffer_memory_map(struct buffer_memory *memory, size_t size, struct err *err
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED)
         return err_errno(err, -errno, "Buffer of %zu bytes", size);
-    madvise(mapped, mapped_size, MADV_DONTFORK); // a child would keep a copy of changed pages
     size_t to_border = (HUGE_BYTES - (uintptr_t)mapped % HUGE_BYTES) % HUGE_BYTES;
     *memory = (struct buffer_memory){
         .start = (uint8_t *)mapped + (is_large ? to_border : 0),
@@ -45,7 +44,13 @@ int buffer_memory_map(struct buffer_memory *memory, size_t size, struct err *err
         .mapped = mapped,
         .mapped_size = mapped_size,
     };
+    buffer_memory_keep_in_fork(memory, false);
     return 0;
+}
+
+void buffer_memory_keep_in_fork(const struct buffer_memory *memory, bool keep)
+{
+    madvise(memory->mapped, memory->mapped_size, keep ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 void buffer_memory_unmap(struct buffer_memory *memory)

@@ -24,6 +24,10 @@ struct buffer_memory {
 int buffer_memory_map(struct buffer_memory *memory, size_t size, struct err *err);
 void buffer_memory_unmap(struct buffer_memory *memory);
 
+// Sets whether children after fork() have a copy of the memory. A new memory has no copies, because
+// a child would keep the former content of each changed page.
+void buffer_memory_keep_in_fork(const struct buffer_memory *memory, bool keep);
+
 void buffer_memory_take(struct buffer_memory *memory, size_t end);
 
 // Takes the memory before `end` from the kernel if the buffer takes memory in steps. Call this

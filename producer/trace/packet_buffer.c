@@ -173,6 +173,15 @@ struct packet_buffer *packet_buffer_free(struct packet_buffer *buffer)
     return NULL;
 }
 
+void packet_buffer_keep_in_fork(const struct packet_buffer *buffer, bool keep)
+{
+    if (buffer->first)
+        packet_buffer_keep_in_fork(buffer->first, keep);
+    if (buffer->store)
+        retained_store_keep_in_fork(buffer->store, keep);
+    buffer_memory_keep_in_fork(&buffer->mapping, keep);
+}
+
 size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most)
 {
     size_t before = buffer->first ? packet_buffer_touch(buffer->first, most) : 0;

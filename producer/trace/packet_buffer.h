@@ -89,6 +89,9 @@ void packet_buffer_on_lost(struct packet_buffer *buffer, packet_buffer_lost_fn *
 // Subtracts `n_events` from the lost events, because they have been written again.
 void packet_buffer_unlose(struct packet_buffer *buffer, uint64_t n_events);
 
+// Sets whether children after fork() have a copy of the packets (buffer_memory.h).
+void packet_buffer_keep_in_fork(const struct packet_buffer *buffer, bool keep);
+
 // Touches up to `most` bytes of the buffer's memory now, in the order of writing. Returns the
 // number of touched bytes. No effect if the kernel does not support this (before 5.14).
 size_t packet_buffer_touch(struct packet_buffer *buffer, size_t most);

@@ -102,13 +102,18 @@ int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct e
     void *memory = mmap(NULL, store->limit, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) {
-        madvise(memory, store->limit, MADV_DONTFORK); // a child would keep a copy of changed pages
         store->memory = memory;
+        retained_store_keep_in_fork(store, false);
     }
     if (!store->buckets || !store->memory)
         return err_errno(err, -ENOMEM, "Packet store of %zu bytes", store->limit);
     *ret = STEAL(store);
     return 0;
+}
+
+void retained_store_keep_in_fork(const struct retained_store *store, bool keep)
+{
+    madvise(store->memory, store->limit, keep ? MADV_DOFORK : MADV_DONTFORK);
 }
 
 struct retained_store *retained_store_free(struct retained_store *store)

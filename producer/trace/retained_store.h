@@ -16,6 +16,8 @@ struct retained_store;
 
 // Makes a store of `limit_bytes` of address space, touched only as the store fills.
 int retained_store_new(size_t limit_bytes, struct retained_store **ret, struct err *err);
+// See buffer_memory.h.
+void retained_store_keep_in_fork(const struct retained_store *store, bool keep);
 struct retained_store *retained_store_free(struct retained_store *store);
 
 // Applies meta->retain. `position` is the packet's place in the ring, which only grows. Returns

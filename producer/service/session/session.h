@@ -193,6 +193,16 @@ struct session_file {
 
 void session_flush_file(struct session *session, struct session_file *ret);
 
+// Before and after a fork whose child calls session_save_copy(). The sources write what they have,
+// and the child gets the buffers.
+void session_begin_copy(struct session *session);
+void session_end_copy(struct session *session);
+
+// Writes what was recorded so far into `file`, in a forked copy of the process. The session has no
+// file, and is of no use afterwards: the process ends without freeing the session. Takes over
+// `file`. Returns 0 or a negative errno with text.
+int session_save_copy(struct session *session, struct trace_file *file, struct err *err);
+
 // Writes all data of an ended session without a file into `file`, as session_write_clone() does.
 int session_write_late(struct session *session, struct trace_file *file, struct err *err);
 

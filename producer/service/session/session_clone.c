@@ -170,6 +170,40 @@ int session_write_late(struct session *session, struct trace_file *file, struct 
     return session_write_clone(session, file, -1, NULL, err);
 }
 
+static void keep_in_fork(const struct session *session, bool keep)
+{
+    for (size_t i = 0; i < session->buffers.n; i++)
+        packet_buffer_keep_in_fork(session->buffers.items[i], keep);
+}
+
+void session_begin_copy(struct session *session)
+{
+    if (session->state & SESSION_RECORDING)
+        source_set_flush(&session->sources);
+    keep_in_fork(session, true);
+}
+
+void session_end_copy(struct session *session)
+{
+    keep_in_fork(session, false);
+}
+
+// The loop and its kernel objects belong to the original.
+int session_save_copy(struct session *session, struct trace_file *file, struct err *err)
+{
+    session->timer = NULL;
+    session->env.loop = session->output.loop = NULL;
+    session->env.told = NULL;
+    session->env.ended = NULL;
+    clear_due(session);
+    source_set_dump_copy(&session->sources);
+    session->stopped_at = boot_now(session);
+    int r = session_write_clone(session, file, -1, NULL, err);
+    while (r == 0 && session->state != SESSION_DONE)
+        session_run_due(session);
+    return r < 0 ? r : session_result(session, err);
+}
+
 int session_write_clone(struct session *session, struct trace_file *file, int copy_fd,
                         const struct session_file *copy, struct err *err)
 {

@@ -382,6 +382,13 @@ void source_set_dump(struct source_set *set)
     }
 }
 
+void source_set_dump_copy(struct source_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].running && set->slots[i].class->dump_copy)
+            set->slots[i].class->dump_copy(set->slots[i].source);
+}
+
 static void clear_slot(struct source_set *set, struct source_slot *slot)
 {
     nsec_t before = nsec_now(CLOCK_BOOTTIME);

@@ -116,6 +116,7 @@ bool source_set_has_time(const struct source_set *set);
 // begins with them.
 bool source_set_flush_in_share(struct source_set *set);
 void source_set_dump(struct source_set *set);
+void source_set_dump_copy(struct source_set *set); // in a forked copy of the process
 // Leaves out sources if no time is left.
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);

@@ -141,23 +141,41 @@ static void write_smaps(struct heap_source *heap, bool is_last)
     }
 }
 
-void heap_dumps_write(struct heap_source *heap, bool is_last)
+static void describe_all(struct heap_source *heap, struct profile_process_vec *ret)
 {
     struct profile_process heaps[HEAP_HEAPS_MAX];
-    struct profile_process_vec processes CLEANUP(profile_process_vec_done) = {0};
     vec_foreach(&heap->clients, client) {
-        if (!(*client)->ended)
-            heap_clients_look_at(heap, *client);
         size_t n = heap_client_describe(*client, &heap->settings, heap->guard.hit, heaps);
         for (size_t i = 0; i < n; i++)
-            heap->n_lost += profile_process_vec_push(&processes, heaps[i]) < 0;
+            heap->n_lost += profile_process_vec_push(ret, heaps[i]) < 0;
     }
     profile_take(&heap->profile);
     write_malloc_infos(heap);
+}
+
+static void write_profiles(struct heap_source *heap, const struct profile_process_vec *processes)
+{
+    if (processes->n > 0 && !profile_write(&heap->profile, processes->items, processes->n))
+        heap->n_lost++;
+}
+
+void heap_dumps_write(struct heap_source *heap, bool is_last)
+{
+    struct profile_process_vec processes CLEANUP(profile_process_vec_done) = {0};
+    vec_foreach(&heap->clients, client)
+        if (!(*client)->ended)
+            heap_clients_look_at(heap, *client);
+    describe_all(heap, &processes);
     write_smaps(heap, is_last); // before the names, which can take seconds
     hear_names(heap, is_last);
-    if (processes.n > 0 && !profile_write(&heap->profile, processes.items, processes.n))
-        heap->n_lost++;
+    write_profiles(heap, &processes);
+}
+
+void heap_dumps_write_copy(struct heap_source *heap)
+{
+    struct profile_process_vec processes CLEANUP(profile_process_vec_done) = {0};
+    describe_all(heap, &processes);
+    write_profiles(heap, &processes);
 }
 
 void heap_dumps_due(void *userdata)

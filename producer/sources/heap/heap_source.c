@@ -169,6 +169,11 @@ static void heap_dump(struct source *source)
     }
 }
 
+static void heap_dump_copy(struct source *source)
+{
+    heap_dumps_write_copy((struct heap_source *)source);
+}
+
 static void heap_counts(const struct source *source, struct source_counts *ret)
 {
     const struct heap_source *heap = (const struct heap_source *)source;
@@ -204,4 +209,5 @@ const struct source_class heap_class = {
     .close = heap_close,
     .counts = heap_counts,
     .dump = heap_dump,
+    .dump_copy = heap_dump_copy,
 };

@@ -115,6 +115,7 @@ void heap_dumps_due(void *userdata);
 void heap_dumps_hear_answers(struct heap_source *heap);
 // Writes all profiles as they are now.
 void heap_dumps_write(struct heap_source *heap, bool is_last);
+void heap_dumps_write_copy(struct heap_source *heap); // dump_copy() of struct source_class
 // Returns the name of a frame, for the profile writer.
 const char *heap_dumps_name(void *userdata, const struct book_frame *frame);
 

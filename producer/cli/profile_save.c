@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A forked child writes the copy: a dump then changes nothing in the recording, and the recorder
+// goes on meanwhile. The child shares the rings of the profiled processes, the loop and the helpers
+// with the recorder, and uses none of them.
+#include "producer/cli/profile_save.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/nsec.h"
+#include "producer/cli/readout.h"
+#include "producer/trace/trace_file.h"
+
+#define FIRST_DELAY NSEC_PER_SEC
+#define DELAY_MAX   (10 * NSEC_PER_SEC)
+#define REST        20 // pause between two copies, in multiples of the time of one
+#define CHILD_MAX_S 60 // a copy that takes longer is given up
+
+int profile_save_make_file(const char *path, const char *name, struct trace_file **ret,
+                           struct err *err)
+{
+    struct trace_file_options options = {.name = name, .path = path};
+    int fd;
+    unlink(path);
+    int r = readout_open(path, true, &fd, err);
+    if (r < 0)
+        return r;
+    r = trace_file_new(fd, &options, ret, err);
+    if (r < 0)
+        close(fd);
+    return r;
+}
+
+static int write_copy(struct profile_save *save, struct err *err)
+{
+    struct trace_file *file;
+    int r = profile_save_make_file(save->new_path, save->path, &file, err);
+    if (r == 0)
+        r = session_save_copy(save->session, file, err);
+    if (r == 0 && rename(save->new_path, save->path) < 0)
+        r = err_errno(err, -errno, "%s", save->path);
+    if (r < 0)
+        unlink(save->new_path);
+    return r;
+}
+
+// Others recognize the end of the recorder by the end of its descriptors.
+static void close_descriptors(void)
+{
+    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0) == 0)
+        return;
+    for (int fd = (int)sysconf(_SC_OPEN_MAX) - 1; fd > STDERR_FILENO; fd--)
+        close(fd);
+}
+
+static void run_child(struct profile_save *save)
+{
+    struct err err = {0};
+    sigset_t alarms;
+    close_descriptors();
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    signal(SIGALRM, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+    alarm(CHILD_MAX_S);
+    int r = write_copy(save, &err);
+    if (r < 0 && !save->has_failed)
+        log_warning(save->log, "the profile so far is not saved: %s", err.text);
+    _exit(r < 0);
+}
+
+static void save_later(struct profile_save *save, nsec_t delay)
+{
+    loop_set_timer(save->timer, nsec_now(CLOCK_BOOTTIME) + delay, 0);
+}
+
+static void save_now(void *userdata)
+{
+    struct profile_save *save = userdata;
+    struct session_counts counts;
+    session_get_counts(save->session, &counts);
+    if (counts.events == 0) {
+        save_later(save, FIRST_DELAY);
+        return;
+    }
+    save->began = nsec_now(CLOCK_BOOTTIME);
+    session_begin_copy(save->session);
+    save->writer = fork();
+    if (save->writer == 0)
+        run_child(save);
+    session_end_copy(save->session);
+    if (save->writer > 0)
+        return;
+    save->writer = 0;
+    save_later(save, DELAY_MAX);
+}
+
+void profile_save_child_ended(struct profile_save *save)
+{
+    int status;
+    if (save->writer == 0 || waitpid(save->writer, &status, WNOHANG) != save->writer)
+        return;
+    bool is_saved = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    save->writer = 0;
+    save->has_copy |= is_saved;
+    save->has_failed = !is_saved;
+    save->delay = save->delay * 2 < DELAY_MAX ? save->delay * 2 : DELAY_MAX;
+    nsec_t rest = REST * (nsec_now(CLOCK_BOOTTIME) - save->began);
+    if (save->timer)
+        save_later(save, rest > save->delay ? rest : save->delay);
+}
+
+int profile_save_begin(struct profile_save *save, struct session *session, struct loop *loop,
+                       struct err *err)
+{
+    if (!save->path[0])
+        return 0;
+    save->session = session;
+    save->delay = FIRST_DELAY;
+    int r = loop_add_timer(loop, nsec_now(CLOCK_BOOTTIME) + save->delay, 0, save_now, save,
+                           &save->timer);
+    return r < 0 ? err_errno(err, r, "timer") : 0;
+}
+
+void profile_save_end(struct profile_save *save)
+{
+    save->timer = loop_remove_timer(save->timer);
+    if (save->writer > 0) {
+        kill(save->writer, SIGKILL);
+        waitpid(save->writer, NULL, 0);
+        unlink(save->new_path);
+        save->writer = 0;
+    }
+}
