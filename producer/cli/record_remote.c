@@ -98,12 +98,12 @@ struct run {
     bool stopping;
     bool started; // the data sources have started, and the background's parent has no report yet
     bool ended;
-    bool shows;      // shows the progress line, on a terminal
-    bool asked;      // statistics were requested and have not arrived yet
-    nsec_t next_ask; // CLOCK_MONOTONIC
-    nsec_t began;    // CLOCK_MONOTONIC
-    size_t n_snapshots;
-    char problem[ERR_TEXT_MAX]; // failure of a data source; empty: none
+    bool shows;                    // shows the progress line, on a terminal
+    bool asked;                    // statistics were requested and have not arrived yet
+    nsec_t next_ask;               // CLOCK_MONOTONIC
+    nsec_t began;                  // CLOCK_MONOTONIC
+    size_t n_snapshots, n_missing; // snapshots that were ordered, and those of them that failed
+    char problem[ERR_TEXT_MAX];    // failure of a data source; empty: none
     struct err *err;
 };
 
@@ -136,8 +136,10 @@ static void save_snapshot(struct run *run, const Pb__ObservableEvents__CloneTrig
         .quiet = remote->options->quiet,
     };
     struct err err = {0};
-    if (path.failed || clone_to_file(&options, &err) < 0)
+    if (path.failed || clone_to_file(&options, &err) < 0) {
         fprintf(stderr, CLI_PROGRAM ": snapshot: %s\n", err.text);
+        run->n_missing++;
+    }
 }
 
 static void handle_events(struct run *run, const Pb__ObservableEvents *events)
@@ -285,7 +287,12 @@ static bool ask_counts(struct run *run, struct session_counts *ret)
 
 static int tell_problem(const struct run *run)
 {
-    return run->problem[0] ? err_set(run->err, -EREMOTEIO, "%s", run->problem) : 0;
+    if (run->problem[0])
+        return err_set(run->err, -EREMOTEIO, "%s", run->problem);
+    if (run->n_missing)
+        return err_set(run->err, -EREMOTEIO, "%zu of %zu snapshots are missing", run->n_missing,
+                       run->n_snapshots);
+    return 0;
 }
 
 // Warns the waiting user early of data sources that will be missing in the trace.

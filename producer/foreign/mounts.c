@@ -260,11 +260,13 @@ int foreign_mount_number(int fd, uint64_t *ret)
     return span_take_u64(&number, ret) ? 0 : -EXDEV;
 }
 
-// The held file may have been deleted, or be all that is left of a process's mounts.
+// The held file may have been deleted, or be all that is left of a process's mounts. A file of a
+// mount that is not trusted is not even examined, because its file system may not answer.
 static void verdict_close(struct foreign_mounts *mounts, const struct mount_verdict *verdict)
 {
     struct stat st;
-    bool may_take_long = verdict->pid || (fstat(verdict->fd, &st) == 0 && st.st_nlink == 0);
+    bool may_take_long =
+        verdict->pid || verdict->result < 0 || (fstat(verdict->fd, &st) == 0 && st.st_nlink == 0);
     foreign_close_file(may_take_long ? mounts->foreign : NULL, verdict->fd, mounts->payer);
 }
 

@@ -34,3 +34,18 @@ static inline void loop_share_spend(struct loop_share *share, nsec_t time, nsec_
     nsec_t from = share->free_at > unused ? share->free_at : unused;
     share->free_at = from + LOOP_SHARE_PART * time;
 }
+
+// Counts the time since `began` (CLOCK_MONOTONIC). Others wait meanwhile, also where the work
+// waits. A suspend does not count.
+static inline void loop_share_spend_since(struct loop_share *share, nsec_t began)
+{
+    if (share)
+        loop_share_spend(share, nsec_now(CLOCK_MONOTONIC) - began, nsec_now(CLOCK_BOOTTIME));
+}
+
+// The time that the sessions of one user take in the loop. Starts and ends have a share of their
+// own: a slow start must not cost the readings that follow.
+struct source_shares {
+    struct loop_share readings; // and flushes
+    struct loop_share sessions; // starts and ends
+};

@@ -69,6 +69,8 @@ static void session_told(void *userdata, struct session *session, enum service_e
     (void)session;
     if (event == SERVICE_EVENT_STARTED)
         member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
+    if (event == SERVICE_EVENT_CLONE_TRIGGERED && service_trusts(trigger->producer_uid))
+        member->owes_snapshot = true;
     notify(member, event, result, result < 0 ? strerror(-result) : "", trigger);
 }
 

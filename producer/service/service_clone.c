@@ -155,12 +155,13 @@ int service_clone(struct service *service, const struct service_consumer *consum
     clone->is_clone = true;
     clone->ended_told = !needs_file(original, request);
     clone->started_realtime = original->started_realtime;
-    r = service_check_clone_time(service, clone, err);
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    r = service_check_clone_time(service, clone, original->owes_snapshot, err);
+    if (clone->share)
+        original->owes_snapshot = false;
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     if (r == 0)
         r = make_clone(service, original, clone, request, err);
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    loop_share_spend(clone->share ? &clone->share->time.sessions : NULL, now - before, now);
+    loop_share_spend_since(clone->share ? &clone->share->time.sessions : NULL, began);
     if (r == 0)
         r = member_insert(service, clone, err);
     if (r < 0)

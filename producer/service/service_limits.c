@@ -237,11 +237,10 @@ int service_check_request(const struct service *service, const Pb__TraceConfig *
 }
 
 int service_check_clone_time(const struct service *service, const struct member *clone,
-                             struct err *err)
+                             bool is_owed, struct err *err)
 {
-    return clone->share ? check_wait(service, clone->payer, clone->uid, MAX_WAIT_FOR_SNAPSHOT,
-                                     "snapshot", err)
-                        : 0;
+    nsec_t most = is_owed ? MAX_WAIT_OF_MEMBER : MAX_WAIT_FOR_SNAPSHOT;
+    return clone->share ? check_wait(service, clone->payer, clone->uid, most, "snapshot", err) : 0;
 }
 
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,

@@ -45,6 +45,7 @@ struct member {
     bool is_nameless;    // unique_session_name is free again
     bool is_leaving;     // destroyed, but data are still written to the file
     uint32_t n_triggers; // number of received triggers
+    bool owes_snapshot;  // a trigger of a trusted user has ordered a snapshot
     bool heard_trusted;  // a trigger came from a trusted user
     char *last_trigger;  // owned; NULL: none
     nsec_t last_trigger_at;
@@ -151,9 +152,10 @@ int member_insert(struct service *service, struct member *member, struct err *er
 // Checks all limits, names and semaphores that apply to a new session.
 int service_check_request(const struct service *service, const Pb__TraceConfig *config,
                           const struct service_consumer *consumer, struct err *err);
-// Returns -EBUSY, with a reason, if the payer of a snapshot has used up its shares.
+// Returns -EBUSY, with a reason, if the payer of a snapshot has used up its shares. The limit for a
+// snapshot that a trusted user has ordered is higher.
 int service_check_clone_time(const struct service *service, const struct member *clone,
-                             struct err *err);
+                             bool is_owed, struct err *err);
 // Checks the limits for the snapshot `clone` of `config` with `bytes` of buffers.
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
                         const struct member *clone, uint64_t bytes, struct err *err);

@@ -5,13 +5,28 @@
 #include "common/str.h"
 #include "producer/sources/source.h"
 
+#define LIMITED_WAIT (300 * NSEC_PER_MSEC)
+
 int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, loop_fn fire,
                      void *userdata, struct loop_timer **ret)
 {
     int r = loop_add_timer(env->loop, first, period, fire, userdata, ret);
     if (r == 0)
-        loop_set_share(*ret, env->share);
+        loop_set_share(*ret, env->shares ? &env->shares->readings : NULL);
     return r;
+}
+
+// Ends ask both shares: else each source of a session could wait once in the flush and once in the
+// stop.
+nsec_t source_wait_until(const struct source_env *env, nsec_t most)
+{
+    nsec_t now = nsec_now(CLOCK_BOOTTIME);
+    if (env->shares && (!loop_share_is_left(&env->shares->readings, now) ||
+                        !loop_share_is_left(&env->shares->sessions, now)))
+        most = 0;
+    else if (env->shares && most > LIMITED_WAIT)
+        most = LIMITED_WAIT;
+    return nsec_now(CLOCK_MONOTONIC) + most;
 }
 
 bool source_class_is(const struct source_class *class, const char *name)

@@ -48,7 +48,7 @@ struct source_env {
     const struct source_roots *roots;
     struct pid_feed *pids;
     const struct requester *requester; // the user of this recording; NULL: root
-    struct loop_share *share;          // of this user, for source_add_timer(); NULL: no limit
+    struct source_shares *shares;      // of this user; NULL: no limit
     struct foreign_helper *helper;     // runs the session's blocking work; NULL: none
     // The trace keeps the names of tasks that have ended: another buffer, or the kept beginning of
     // a ring, may have events of these tasks.
@@ -133,6 +133,11 @@ extern const struct source_class
 // As loop_add_timer(), in the share of the recording's user.
 int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, loop_fn fire,
                      void *userdata, struct loop_timer **ret);
+
+// Returns the time (CLOCK_MONOTONIC) until which a source may wait in the loop: `most` from now, or
+// less if the user's recordings have a share. A flush and a stop are counted in the share; others
+// count the wait themselves.
+nsec_t source_wait_until(const struct source_env *env, nsec_t most);
 
 // Returns how often the timer of the present call was due before, without a call.
 static inline uint64_t source_missed(const struct source_env *env)

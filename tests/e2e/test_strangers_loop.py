@@ -3,16 +3,18 @@
 (docs/threat-model.md).
 
 A busy machine delays every answer. Therefore these tests measure the processor time that the daemon
-takes until an answer."""
+takes until an answer, and the time in which its loop waits for others than its clients."""
 import contextlib
 import ctypes
 import mmap
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -22,7 +24,7 @@ import strangers
 from protowire import bind, field, invoke
 from strangers_daemon import Daemon
 
-AT_ONCE_S = 1  # processor time of the daemon until an answer, at most
+AT_ONCE_S = 1  # time of the daemon until an answer, at most
 UID = strangers.UID
 ENABLE, FREE_BUFFERS, CHANGE, CLONE_SESSION = 1, 4, 7, 15
 SCAN = '''data_sources { config { name: "linux.process_stats" process_stats_config {
@@ -38,16 +40,43 @@ time.sleep(300)
 """
 FILE_IN_MEMORY = """
 import mmap, os, sys, time
-file, n = os.memfd_create("large"), int(sys.argv[1]) << 20
+file, n = os.memfd_create("large"), int(sys.argv[1]) << 10
 os.ftruncate(file, n)
 mapped = mmap.mmap(file, 4096)
 print("ready", flush=True)
 sys.stdin.readline()
-for i in range(n >> 20):
-    os.pwrite(file, bytes(1 << 20), i << 20)
+for at in range(0, n, 8000):
+    os.pwrite(file, bytes(8000), at)
 print("full", flush=True)
 time.sleep(300)
 """
+
+
+class Waits:
+    """Looks again and again where the daemon's loop is, and sums the time in which the loop waits
+    elsewhere than in epoll_wait(), without a return to epoll_wait() in between."""
+
+    def __init__(self, daemon):
+        self.path, self.ends = pathlib.Path(f"/proc/{daemon.process.pid}"), threading.Event()
+        self.longest_s = 0
+        self.thread = threading.Thread(target=self.look, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        waited, last = 0, time.monotonic()
+        with contextlib.suppress(OSError):
+            while not self.ends.wait(0.01):
+                state = (self.path / "stat").read_text().rsplit(")", 1)[1].split()[0]
+                place, now = (self.path / "wchan").read_text(), time.monotonic()
+                if state in "SD" and place not in ("", "0"):
+                    waited = 0 if re.search("epoll|ep_poll", place) else waited + now - last
+                self.longest_s = max(self.longest_s, waited)
+                last = now
+
+    def stop(self):
+        self.ends.set()
+        self.thread.join()
+        return self.longest_s
 
 
 class Answers:
@@ -55,6 +84,7 @@ class Answers:
 
     def __init__(self, daemon):
         self.daemon, self.cpu_s = daemon, [0]
+        self.waits = Waits(daemon)
         self.timed = strangers.Timed(self.ask)
 
     def ask(self):
@@ -65,11 +95,13 @@ class Answers:
     def stop(self):
         """Returns the longest time."""
         self.timed.stop()
+        waited = self.waits.stop()
         if self.timed.errors:
             raise self.timed.errors[0]
         strangers.figure(self.daemon.test,
-                         f"the daemon works for {max(self.cpu_s):.2f} s until an answer, at most")
-        return max(self.cpu_s)
+                         f"the daemon works for {max(self.cpu_s):.2f} s until an answer, at most, "
+                         f"and waits for {waited:.2f} s")
+        return max(*self.cpu_s, waited)
 
 
 @lib.needs_root
@@ -195,19 +227,132 @@ class Loop(unittest.TestCase):
         self.assertGreaterEqual(all_begun[0], last_began)
 
     def test_sources_that_had_no_time(self):
-        """The recording says so if it ends before all data sources have begun."""
+        """The recording says so if it ends before all data sources have begun, even if those that
+        have begun are over."""
         self.program(THREADS)
-        recorder = self.begin("duration_ms: 200 " + SCAN * 31 + '''data_sources { config {
-            name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 20 } } }''')
-        said = recorder.communicate(timeout=240)[1]
-        has_last = bool(lib.of_kind(lib.decode(self.dir / "trace"), "sys_stats"))
-        self.assertEqual(recorder.returncode, 0 if has_last else 1, said)
-        self.assertEqual("is not recorded: the recording was over before its user had time" in said,
-                         not has_last, said)
+        for own in ("", "trace_duration_ms: 100 "):
+            scan = SCAN.replace("process_stats_config", own + "process_stats_config", 1)
+            recorder = self.begin("duration_ms: 600 " + scan * 31 + '''data_sources { config {
+                name: "linux.sys_stats" sys_stats_config { meminfo_period_ms: 20 } } }''')
+            said = recorder.communicate(timeout=240)[1]
+            has_last = bool(lib.of_kind(lib.decode(self.dir / "trace"), "sys_stats"))
+            is_told = "before its user had time for its start" in said
+            self.assertEqual(recorder.returncode, 1 if is_told else 0, said)
+            self.assertTrue(has_last or is_told, said)
+
+    def test_sources_that_are_opened(self):
+        """Sessions that do not start yet open their data sources."""
+        groups = sorted(path.name for path in pathlib.Path("/sys/kernel/tracing/events").iterdir()
+                        if path.is_dir())
+        events = b"".join(field(1, f"{group}/*".encode()) for group in groups)
+        source = field(2, field(1, field(1, b"linux.ftrace") + field(100, events + field(13, 1))))
+        config = field(1, field(1, 64)) + source * 32 + field(12, 1)  # deferred_start
+
+        def ask(voice, path):
+            clients = []
+            for i in range(5):
+                clients.append(socket.socket(socket.AF_UNIX))
+                clients[-1].connect(str(path))
+                clients[-1].sendall(bind() + invoke(2, ENABLE, field(1, config)))
+            for i in range(6):
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(str(path))
+                    client.sendall(bind() + b"".join(
+                        invoke(2 + 2 * i, ENABLE, field(1, config))
+                        + invoke(3 + 2 * i, FREE_BUFFERS) for i in range(6)))
+                    client.settimeout(20)
+                    with contextlib.suppress(OSError):
+                        while client.recv(65536):
+                            client.settimeout(2)
+            voice.say("asked")
+            voice.stay()
+
+        answers, before = Answers(self.daemon), self.daemon.rss_kb()
+        stranger = strangers.Stranger(ask, self.daemon.run_dir / "consumer.sock")
+        self.addCleanup(stranger.end)
+        self.assertEqual(stranger.hear(), "asked")
+        taken_kb = self.daemon.rss_kb() - before
+        self.assertLess(answers.stop(), AT_ONCE_S)
+        strangers.figure(self, f"the sessions take {taken_kb / 1024:.0f} MiB")
+        self.assertLess(taken_kb, 200 << 10)
+
+    def test_ends_that_wait(self):
+        """Maps of functions are on a file system that takes its time for each answer."""
+        strangers.fuse_device(self.dir)
+        theirs = self.dir / "theirs"
+        theirs.mkdir(mode=0o777)
+        theirs.chmod(0o777)
+        program = strangers.start_program("slow", theirs, "/tmp", "perf-", "/bin/sleep", "100")
+        self.addCleanup(program.stdout.close)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        self.assertEqual(strangers.hear_program(program), "ready\n")
+        children = pathlib.Path(f"/proc/{program.pid}/task/{program.pid}/children")
+        pid = int(lib.wait_for(children.read_text, "the command").split()[0])
+        answers = Answers(self.daemon)
+        source = f'''data_sources {{ config {{ name: "linux.perf_map" perf_map_config {{
+            pids: {pid} period_ms: 60000 }} }} }} '''
+        recorder = self.begin("duration_ms: 1000 " + source * 32)
+        recorder.communicate(timeout=240)
+        self.assertLess(answers.stop(), AT_ONCE_S)
+        self.assertIn("asked for perf-", strangers.hear_program(program))
+
+    def test_a_mount_that_does_not_answer(self):
+        """The mount is among the daemon's own, and lets all users in."""
+        device, folder = strangers.fuse_device(self.dir), self.dir / "mounted"
+        folder.mkdir()
+        fuse_fd = os.open(device, os.O_RDWR)
+        self.addCleanup(os.close, fuse_fd)
+        libc = ctypes.CDLL(None, use_errno=True)
+        options = f"fd={fuse_fd},rootmode=40000,user_id={UID},group_id={UID},allow_other"
+        if libc.mount(b"stranger", os.fsencode(folder), b"fuse", 0, options.encode()) < 0:
+            self.skipTest(os.strerror(ctypes.get_errno()))
+        self.addCleanup(libc.umount2, os.fsencode(folder), 2)
+        answers = Answers(self.daemon)
+        recorder = self.begin(f'''duration_ms: 6000 data_sources {{ config {{
+            name: "linux.page_residency" page_residency_config {{ paths: "{folder}" period_ms: 500
+            rescan_period_ms: 1000 }} }} }} ''')
+        recorder.communicate(timeout=240)
+        self.assertLess(answers.stop(), AT_ONCE_S)
+
+    def test_a_snapshot_that_root_has_ordered(self):
+        """A trigger of a stranger, whose snapshot takes time, does not cost the next one."""
+        self.program(THREADS)
+        recorder = self.begin('''trigger_config { trigger_mode: CLONE_SNAPSHOT
+            trigger_timeout_ms: 600000 triggers { name: "t" stop_delay_ms: 1 } } ''' + SCANS,
+                              buffer="clear_before_clone: true")
+        lib.wait_for(lambda: "recording" in self.daemon.status(), "the session")
+
+        def is_at_rest():
+            before = self.daemon.cpu_s()
+            time.sleep(1)
+            return self.daemon.cpu_s() - before < 0.02
+        lib.wait_for(is_at_rest, "the start of all data sources")
+
+        def fire(uid):
+            fired = subprocess.run([lib.MMTRACE, "trigger", "t"], env=self.daemon.env, user=uid,
+                                   group=uid, extra_groups=[], capture_output=True, text=True,
+                                   check=False)
+            self.assertEqual(fired.returncode, 0, fired.stderr)
+
+        def snapshots():
+            return sorted(path.name for path in self.dir.glob("trace.*") if path.suffix != ".cfg")
+        fire(UID + 1)
+        lib.wait_for(snapshots, "the stranger's snapshot")
+        fire(0)
+        lib.wait_for(lambda: snapshots() == ["trace.0", "trace.1"], "root's snapshot")
+        recorder.terminate()
+        self.assertNotIn("snapshot:", recorder.communicate(timeout=240)[1])
 
     def test_a_large_file_that_only_the_daemon_holds(self):
         """The last close of a file in memory frees the memory, in another process."""
-        program = self.program(FILE_IN_MEMORY, "200")
+        self.check_close(200 << 10)
+
+    def test_one_of_many_files_that_only_the_daemon_holds(self):
+        self.check_close(1000)
+
+    def check_close(self, size_kb):
+        program = self.program(FILE_IN_MEMORY, str(size_kb))
         recorder = self.begin(
             f'''duration_ms: 600000 data_sources {{ config {{ name: "linux.page_residency"
             page_residency_config {{ pids: {program.pid} period_ms: 3600000

@@ -8,6 +8,8 @@
 //         enters its own namespaces. MOUNTED is an overlay over a FUSE file system, which never
 //         answers a look-up of a name that begins with PREFIX. FOLDER is an empty folder of the
 //         user, with a device "fuse" beside it. COMMAND runs in the namespaces.
+//     stranger slow FOLDER MOUNTED PREFIX [COMMAND...]
+//         as `deaf`, but answers such a look-up after a while: a file has the name
 //     stranger map FOLDER
 //         mounts like `deaf`, and maps a file of the FUSE file system through the overlay. From
 //         then on the file system does not answer anything.
@@ -42,6 +44,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "producer/heap/heap_abi.h"
@@ -91,9 +94,10 @@ static void enter_namespaces(void)
 
 static int fuse_fd;
 static const char *deaf_prefix, *file_name = "";
-static bool is_all_deaf;
+static bool is_all_deaf, is_slow;
 
 #define FILE_NODE 2
+#define SLOW      (&(struct timespec){.tv_nsec = 400000000})
 
 static void answer(const struct fuse_in_header *in, int error, const void *body, size_t size)
 {
@@ -112,6 +116,8 @@ static struct fuse_attr attr_of(uint64_t node)
     struct fuse_attr attr = {.ino = node, .mode = S_IFDIR | 0777, .nlink = 2};
     if (node == FILE_NODE)
         attr = (struct fuse_attr){.ino = node, .mode = S_IFREG | 0777, .nlink = 1, .size = 4096};
+    if (is_slow) // a file that grows
+        attr.mtime = (uint64_t)time(NULL) + 5;
     attr.uid = getuid();
     attr.gid = getgid();
     return attr;
@@ -151,15 +157,20 @@ static void serve_one(const struct fuse_in_header *in)
         answer(in, 0, &out, sizeof(out));
         return;
     }
-    case FUSE_LOOKUP:
-        if (strcmp(body, file_name) == 0) {
+    case FUSE_LOOKUP: {
+        bool is_deaf = strncmp(body, deaf_prefix, strlen(deaf_prefix)) == 0;
+        if (is_deaf)
+            say("asked for %s", body);
+        if (is_deaf && is_slow)
+            nanosleep(SLOW, NULL);
+        if (strcmp(body, file_name) == 0 || (is_deaf && is_slow)) {
             struct fuse_entry_out out = {.nodeid = FILE_NODE, .attr = attr_of(FILE_NODE)};
             answer(in, 0, &out, sizeof(out));
-        } else if (strncmp(body, deaf_prefix, strlen(deaf_prefix)) == 0)
-            say("asked for %s", body);
-        else
+        } else if (!is_deaf) {
             answer(in, ENOENT, "", 0);
+        }
         return;
+    }
     case FUSE_OPENDIR: {
         struct fuse_open_out out = {.fh = 1};
         answer(in, 0, &out, sizeof(out));
@@ -593,7 +604,8 @@ static void crowd(const char *socket_name, long n)
 int main(int argc, char **argv)
 {
     alarm(LIFE_S);
-    if (argc >= 5 && strcmp(argv[1], "deaf") == 0)
+    is_slow = argc > 1 && strcmp(argv[1], "slow") == 0;
+    if (argc >= 5 && (is_slow || strcmp(argv[1], "deaf") == 0))
         deaf(argv + 2, argc - 2);
     else if (argc == 3 && strcmp(argv[1], "map") == 0)
         map(argv + 2);

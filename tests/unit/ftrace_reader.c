@@ -50,6 +50,7 @@
 struct fixture {
     struct pid_feed pids;
     struct kernel_symbols symbols;
+    struct kernel_functions functions;
     struct kernel_strings strings;
     struct event_plan *plans[N_PLANS];
     struct packet_buffer *buffer;
@@ -157,6 +158,8 @@ static int teardown(void **state)
     for (size_t i = 0; i < N_PLANS; i++)
         event_plan_free(f->plans[i]);
     kernel_symbols_done(&f->symbols);
+    kernel_function_vec_done(&f->functions.functions);
+    strbuf_done(&f->functions.names);
     kernel_strings_done(&f->strings);
     test_free(f);
     return 0;
@@ -394,9 +397,11 @@ static void columns_want_the_known_layout(void **state)
 
 static void add_symbol(struct fixture *f, uint64_t address, const char *name)
 {
-    struct kernel_symbol symbol = {.address = address, .name = (uint32_t)f->symbols.names.size};
-    strbuf_add(&f->symbols.names, name, strlen(name) + 1);
-    assert_int_equal(kernel_symbol_list_push(&f->symbols.list, symbol), 0);
+    struct kernel_function function = {address, (uint32_t)f->functions.names.size};
+    f->symbols.functions = &f->functions;
+    f->functions.n_users = 2; // the fixture is one
+    strbuf_add(&f->functions.names, name, strlen(name) + 1);
+    assert_int_equal(kernel_function_vec_push(&f->functions.functions, function), 0);
 }
 
 struct heard_end {

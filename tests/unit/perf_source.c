@@ -5,7 +5,7 @@
 #include <linux/perf_event.h>
 
 #include "common/elements.h"
-#include "producer/sources/perf/perf_kernel.h"
+#include "producer/ground/kernel_functions.h"
 #include "producer/sources/perf/perf_open.h"
 #include "producer/sources/perf/perf_settings.h"
 #include "producer/sources/perf/perf_tasks.h"
@@ -158,25 +158,40 @@ static void functions_of_the_kernel_are_found(void **state)
 {
     (void)state;
     struct parts p;
-    struct perf_kernel kernel = {0};
+    struct kernel_functions *kernel, *other;
     parts_init(&p);
     fixture_text(&p.f, "proc/kallsyms",
                  "ffffffff81000200 T second\n"
                  "ffffffff81000100 t first\n"
                  "ffffffff81000150 d data\n"
                  "ffffffffc0000000 t of_module\t[zram]\n");
-    assert_int_equal(perf_kernel_read(&kernel, p.f.proc), 0);
-    assert_int_equal(kernel.functions.n, 3);
-    assert_int_equal(perf_kernel_find(&kernel, 0xffffffff810000ff), KERNEL_NONE);
-    assert_string_equal(perf_kernel_name(&kernel, perf_kernel_find(&kernel, 0xffffffff81000180)),
-                        "first");
-    assert_string_equal(perf_kernel_name(&kernel, perf_kernel_find(&kernel, 0xffffffffc0000010)),
-                        "of_module [zram]");
+    assert_int_equal(kernel_functions_get(p.f.proc, 0, &kernel), 0);
+    assert_int_equal(kernel->functions.n, 3);
+    assert_int_equal(kernel_functions_find(kernel, 0xffffffff810000ff), KERNEL_NONE);
+    assert_int_equal(kernel_functions_find(NULL, 0xffffffff81000180), KERNEL_NONE);
+    assert_string_equal(
+        kernel_functions_name(kernel, kernel_functions_find(kernel, 0xffffffff81000180)), "first");
+    assert_string_equal(
+        kernel_functions_name(kernel, kernel_functions_find(kernel, 0xffffffffc0000010)),
+        "of_module [zram]");
+    // The table is shared, unless somebody wants a younger one.
+    fixture_text(&p.f, "proc/kallsyms", "ffffffff81000200 T third\n");
+    assert_int_equal(kernel_functions_get(p.f.proc, NSEC_MAX, &other), 0);
+    assert_ptr_equal(other, kernel);
+    assert_null(kernel_functions_put(other));
+    assert_int_equal(kernel->functions.n, 3);
+    assert_int_equal(kernel_functions_get(p.f.proc, 0, &other), 0);
+    assert_int_equal(other->functions.n, 1);
+    assert_null(kernel_functions_put(kernel));
+    assert_int_equal(kernel_functions_get(p.f.proc, NSEC_MAX, &kernel), 0);
+    assert_ptr_equal(other, kernel);
+    kernel_functions_put(kernel);
+    kernel_functions_put(other);
+    // An empty or forbidden file gives no table.
     fixture_text(&p.f, "proc/kallsyms", "0000000000000000 T second\n");
-    assert_int_equal(perf_kernel_read(&kernel, p.f.proc), 0);
-    assert_int_equal(kernel.functions.n, 0);
-    assert_true(kernel.is_hidden);
-    perf_kernel_done(&kernel);
+    assert_int_equal(kernel_functions_get(p.f.proc, NSEC_MAX, &kernel), -EPERM);
+    fixture_text(&p.f, "proc/kallsyms", "ffffffff81000150 d data\n");
+    assert_int_equal(kernel_functions_get(p.f.proc, NSEC_MAX, &kernel), -ENODATA);
     parts_done(&p);
 }
 

@@ -25,7 +25,8 @@
 #include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
-#define START_AHEAD              NSEC_PER_SEC // of the share: most sessions start at once
+#define START_AHEAD              (NSEC_PER_SEC / 2) // of the share: most sessions start at once
+#define NO_TIME_TO_OPEN          "the recordings of its user have taken more than a quarter of a processor"
 #define STARTS_LATE              "its user had time for its start"
 
 // The names that a config's filters may use for this program: its own, and the name of Perfetto's
@@ -63,6 +64,13 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
     return elsewhere || session_buffer_keeps_first(config, buffer);
 }
 
+// Returns whether the share of sessions has time for one more source. The first source needs none.
+static bool has_time_ahead(const struct source_set *set, size_t n_before)
+{
+    return n_before == 0 ||
+           loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME) + START_AHEAD);
+}
+
 static int open_slot(struct source_set *set, const struct source_set_env *env,
                      const struct source_class *class, const Pb__TraceConfig *config,
                      const Pb__DataSourceConfig *source_config, struct err *err)
@@ -74,6 +82,8 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
     int r = slot->implicit ? 0 : config_target_buffer(config, source_config, &slot->buffer);
     if (r < 0)
         return err_set(err, r, "its target buffer does not exist");
+    if (!has_time_ahead(set, set->n - set->n_implicit))
+        return err_set(err, -ETIMEDOUT, NO_TIME_TO_OPEN);
     slot->writer =
         packet_writer_over(env->buffers[slot->buffer], FIRST_SOURCE_SEQUENCE_ID + (uint32_t)set->n);
     struct source_env source_env = {
@@ -84,11 +94,13 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .pids = &set->pids,
         .helper = set->helper,
         .requester = env->requester,
-        .share = set->readings,
+        .shares = set->shares,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = wants_names_of_ended(config),
     };
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     r = class->open(&source_env, source_config, &slot->source, err);
+    loop_share_spend_since(set->sessions, began);
     if (r < 0)
         return r;
     set->n++;
@@ -169,6 +181,7 @@ int source_set_open(struct source_set *set, const struct source_set_env *env,
     set->rest_begun = env->rest_begun;
     set->userdata = env->userdata;
     if (env->shares) {
+        set->shares = env->shares;
         set->readings = &env->shares->readings;
         set->sessions = &env->shares->sessions;
         set->loop = env->loop;
@@ -238,20 +251,15 @@ size_t source_set_open_more(struct source_set *set, const struct source_set_env 
 
 void source_set_prepare(struct source_set *set, size_t first)
 {
-    for (size_t i = first; i < set->n; i++) {
+    for (size_t i = first; i < set->n && has_time_ahead(set, i - first); i++) {
         struct source_slot *slot = &set->slots[i];
         struct err err = {0};
+        nsec_t began = nsec_now(CLOCK_MONOTONIC);
         if (slot->class->prepare && slot->class->prepare(slot->source, &err) < 0)
             log_warning(set->log, "%s is not prepared: %s; it will be tried again",
                         slot->config->name, err.text);
+        loop_share_spend_since(set->sessions, began);
     }
-}
-
-// Counts the time since `before` in a share. Others wait meanwhile, also where the source waits.
-static void spend_since(struct loop_share *share, nsec_t before)
-{
-    nsec_t now = nsec_now(CLOCK_BOOTTIME);
-    loop_share_spend(share, now - before, now);
 }
 
 static void plan_stop(struct source_slot *slot, nsec_t now)
@@ -262,9 +270,9 @@ static void plan_stop(struct source_slot *slot, nsec_t now)
 
 static int start_slot(struct source_set *set, struct source_slot *slot, struct err *err)
 {
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     int r = slot->class->start(slot->source, err);
-    spend_since(set->sessions, before);
+    loop_share_spend_since(set->sessions, began);
     if (r < 0)
         return r;
     slot->running = slot->has_started = true;
@@ -323,8 +331,7 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
         plan_stop(&set->slots[i], now);
     make_starter(set);
     for (; set->n_begun < set->n; set->n_begun++) {
-        nsec_t soon = nsec_now(CLOCK_BOOTTIME) + START_AHEAD;
-        if (set->n_running > 0 && !loop_share_is_left(set->sessions, soon))
+        if (!has_time_ahead(set, set->n_running))
             break;
         struct source_slot *slot = &set->slots[set->n_begun];
         struct err source_err = {0};
@@ -346,9 +353,9 @@ static void flush_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running || !slot->class->flush)
         return;
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     slot->class->flush(slot->source);
-    spend_since(set->readings, before);
+    loop_share_spend_since(set->readings, began);
 }
 
 bool source_set_has_time(const struct source_set *set)
@@ -375,10 +382,10 @@ void source_set_flush(struct source_set *set)
 void source_set_dump(struct source_set *set)
 {
     for (size_t i = 0; i < set->n; i++) {
-        nsec_t before = nsec_now(CLOCK_BOOTTIME);
+        nsec_t began = nsec_now(CLOCK_MONOTONIC);
         if (set->slots[i].running && set->slots[i].class->dump)
             set->slots[i].class->dump(set->slots[i].source);
-        spend_since(set->readings, before);
+        loop_share_spend_since(set->readings, began);
     }
 }
 
@@ -391,17 +398,20 @@ void source_set_dump_copy(struct source_set *set)
 
 static void clear_slot(struct source_set *set, struct source_slot *slot)
 {
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     if (slot->running && slot->class->clear_state)
         slot->class->clear_state(slot->source);
-    spend_since(set->readings, before);
+    loop_share_spend_since(set->readings, began);
 }
 
-// Begins with another source each time, so that each has its turn if the share is small.
+// Begins with another source each time, so that each has its turn if the share is small. A clear
+// does not follow at once on a start that took long.
 void source_set_clear_state(struct source_set *set)
 {
     memset(set->pids.recent, 0, sizeof(set->pids.recent));
-    for (size_t i = 0; i < set->n && source_set_has_time(set); i++, set->n_cleared++)
+    for (size_t i = 0; i < set->n && source_set_has_time(set) &&
+                       loop_share_is_left(set->sessions, nsec_now(CLOCK_BOOTTIME));
+         i++, set->n_cleared++)
         clear_slot(set, &set->slots[set->n_cleared % set->n]);
 }
 
@@ -423,9 +433,9 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running)
         return;
-    nsec_t before = nsec_now(CLOCK_BOOTTIME);
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     slot->class->stop(slot->source);
-    spend_since(set->sessions, before);
+    loop_share_spend_since(set->sessions, began);
     slot->running = false;
     slot->stop_due = NSEC_MAX;
     set->n_running -= !slot->implicit;
@@ -435,7 +445,7 @@ static void stop_slot(struct source_set *set, struct source_slot *slot)
 static void leave_out_rest(struct source_set *set)
 {
     struct err err = {0};
-    if (source_set_is_begun(set) || set->n_running == 0)
+    if (source_set_is_begun(set) || set->n_begun == 0)
         return;
     err_set(&err, -ETIMEDOUT,
             "the recording was over before " STARTS_LATE "; the same holds for %zu more",
@@ -494,8 +504,10 @@ uint64_t source_set_writer_losses(const struct source_set *set, size_t buffer)
 void source_set_done(struct source_set *set)
 {
     source_set_stop(set);
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     for (size_t i = set->n; i-- > 0;)
         set->slots[i].source = set->slots[i].class->close(set->slots[i].source);
+    loop_share_spend_since(set->sessions, began);
     set->helper = foreign_helper_free(set->helper);
     free(set->slots);
     *set = (struct source_set){0};

@@ -26,13 +26,6 @@ struct source_slot {
     bool implicit; // not in the config (implicit_names.h)
 };
 
-// The time that the sessions of one user take in the loop. Starts and ends have a share of their
-// own: a slow start must not cost the readings that follow.
-struct source_shares {
-    struct loop_share readings; // and flushes
-    struct loop_share sessions; // starts and ends
-};
-
 // All zero is an empty set.
 struct source_set {
     struct source_slot
@@ -46,7 +39,8 @@ struct source_set {
     struct loop_timer *starter; // starts the rest when the share has time again; NULL: no limit
     struct pid_feed pids;
     struct foreign_helper *helper;          // owned; NULL: none
-    struct loop_share *readings, *sessions; // borrowed, of source_shares; NULL: no limit
+    struct source_shares *shares;           // borrowed, of the requester; NULL: no limit
+    struct loop_share *readings, *sessions; // of `shares`; NULL: no limit
     struct loop *loop;                      // borrowed; NULL: no limit
     const struct log *log;                  // borrowed
     const char *required;                   // borrowed

@@ -94,8 +94,8 @@ static void write_length(struct bundle *bundle)
 
 static size_t symbol_size(const struct kernel_symbols *symbols, size_t index)
 {
-    const char *name = kernel_symbols_name(symbols, symbols->in_order.items[index]);
-    return name ? strlen(name) + SYMBOL_MAX : 0;
+    struct span name = kernel_symbols_name(symbols, symbols->in_order.items[index]);
+    return name.pos ? span_size(name) + SYMBOL_MAX : 0;
 }
 
 static void write_symbols(const struct kernel_symbols *symbols, size_t from, size_t to,
@@ -104,15 +104,15 @@ static void write_symbols(const struct kernel_symbols *symbols, size_t from, siz
     size_t data = 0;
     bool any = false;
     for (size_t i = from; i < to; i++) {
-        const char *name = kernel_symbols_name(symbols, symbols->in_order.items[i]);
-        if (!name)
+        struct span name = kernel_symbols_name(symbols, symbols->in_order.items[i]);
+        if (!name.pos)
             continue;
         if (!any)
             data = wire_begin(w, PB_TracePacket_interned_data);
         any = true;
         size_t mark = wire_begin(w, PB_InternedData_kernel_symbols);
         wire_uint(w, PB_InternedString_iid, i + 1);
-        wire_string(w, PB_InternedString_str, name);
+        wire_text(w, PB_InternedString_str, name.pos, span_size(name));
         wire_end(w, mark);
     }
     if (any)
@@ -159,7 +159,7 @@ void bundle_close(struct bundle *bundle)
 void bundle_clear_state(struct bundle *bundle)
 {
     bundle_close(bundle);
-    if (!bundle->context->symbols->list.n)
+    if (!bundle->context->symbols->functions)
         return; // bundles do not refer to other packets
     packet_writer_clear_state(bundle->writer);
     send_symbols(bundle, 0);
@@ -217,7 +217,7 @@ static size_t closing_of(const struct bundle *bundle, const struct event_plan *p
     size_t size = 0;
     if (plan->descriptor && !is_described(bundle, plan))
         size += plan->descriptor_size + 4;
-    if (symbols->list.n)
+    if (symbols->functions)
         for (size_t i = bundle->symbols_due; i < symbols->in_order.n; i++)
             size += symbol_size(symbols, i);
     return size;
@@ -228,7 +228,7 @@ static void account(struct bundle *bundle, const struct event_plan *plan, size_t
     bundle->closing += closing;
     if (plan->descriptor && !is_described(bundle, plan))
         bundle->described[bundle->n_described++] = plan;
-    if (bundle->context->symbols->list.n)
+    if (bundle->context->symbols->functions)
         bundle->symbols_due = bundle->context->symbols->in_order.n;
 }
 

@@ -88,16 +88,15 @@ static int load_names(struct ftrace_source *ftrace, struct err *err)
         return err_errno(err, r, "printk_formats");
     if (!ftrace->config->symbolize_ksyms)
         return 0;
-    CLEANUP(freep) char *path = NULL;
-    struct err why = {0};
-    if (asprintf(&path, "%s/kallsyms", roots->proc) < 0)
-        return -ENOMEM;
-    r = kernel_symbols_load(&ftrace->symbols, path, &why);
+    const struct requester *requester = ftrace->env.requester;
+    bool is_limited = requester && requester->is_limited;
+    r = kernel_functions_get(roots->proc, is_limited ? NSEC_MAX : KERNEL_FRESH,
+                             &ftrace->symbols.functions);
     if (r < 0)
         log_warning(ftrace->env.log,
-                    "ftrace: symbolize_ksyms: %s (needs CAP_SYSLOG and kernel.kptr_restrict below "
-                    "2); functions stay numbers",
-                    why.text);
+                    "ftrace: symbolize_ksyms: %s/kallsyms %s (needs CAP_SYSLOG and "
+                    "kernel.kptr_restrict below 2); functions stay numbers",
+                    roots->proc, r == -EPERM ? "shows no addresses" : strerror(-r));
     return 0;
 }
 
@@ -274,17 +273,15 @@ static void write_probe_stats(const struct ftrace_source *ftrace, struct wire_wr
 static void write_stats_body(const struct ftrace_source *ftrace, struct wire_writer *w,
                              unsigned phase)
 {
-    const struct kernel_symbols *symbols = &ftrace->symbols;
+    const struct kernel_functions *kernel = ftrace->symbols.functions;
     wire_uint(w, PB_FtraceStats_phase, phase);
     for (size_t i = 0; i < ftrace->reader.n_cpus; i++) {
         struct cpu_stats stats;
         if (read_cpu_stats(ftrace, i, &stats))
             cpu_stats_write(&stats, w);
     }
-    wire_uint(w, PB_FtraceStats_kernel_symbols_parsed, symbols->list.n);
-    wire_uint(w, PB_FtraceStats_kernel_symbols_mem_kb,
-              (symbols->names.capacity + symbols->list.capacity * sizeof(struct kernel_symbol)) /
-                  1024);
+    wire_uint(w, PB_FtraceStats_kernel_symbols_parsed, kernel ? kernel->functions.n : 0);
+    wire_uint(w, PB_FtraceStats_kernel_symbols_mem_kb, kernel_functions_bytes(kernel) / 1024);
     write_names(w, PB_FtraceStats_unknown_ftrace_events, &ftrace->events.unknown);
     write_names(w, PB_FtraceStats_failed_ftrace_events, &ftrace->events.failed);
     if (ftrace->config->preserve_ftrace_buffer)
@@ -534,7 +531,7 @@ static int init_reader(struct ftrace_source *ftrace, struct err *err)
     reader->keep_bad_pages = ftrace->config->debug_ftrace_abi;
     int r = reader_init(reader, ftrace->setup.page_size, ftrace->env.writer,
                         events->has_compact ? &events->compact : NULL);
-    if (r == 0 && ftrace->symbols.list.n)
+    if (r == 0 && ftrace->symbols.functions)
         packet_writer_clear_state(ftrace->env.writer);
     return r < 0 ? err_errno(err, r, "ftrace") : open_pipes(ftrace, err);
 }

@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
 #include "common/map.h"
 #include "common/str.h"
 #include "common/vec.h"
+#include "producer/ground/kernel_functions.h"
+#include "producer/ground/proc_text.h"
 
 // All zero is empty.
 struct kernel_strings {
@@ -33,12 +34,6 @@ static inline const char *kernel_strings_find(const struct kernel_strings *strin
     return offset ? strings->text.text + *offset : NULL;
 }
 
-struct kernel_symbol {
-    uint64_t address;
-    uint32_t name; // offset in `names`
-};
-
-VEC_DEFINE(kernel_symbol_list, struct kernel_symbol);
 VEC_DEFINE(kernel_addresses, uint64_t);
 
 // From this number on, the caller calls kernel_symbols_forget_numbers() as soon as it can.
@@ -46,10 +41,9 @@ VEC_DEFINE(kernel_addresses, uint64_t);
 
 // All zero: numbers addresses but knows no names.
 struct kernel_symbols {
-    struct map64 numbers;             // of addresses, from 1
-    struct kernel_addresses in_order; // address of number i + 1
-    struct kernel_symbol_list list;   // by address
-    struct strbuf names;
+    struct map64 numbers;               // of addresses, from 1
+    struct kernel_addresses in_order;   // address of number i + 1
+    struct kernel_functions *functions; // NULL: no names
 };
 
 // Returns the number of `address`; 0 for address 0 and if memory ran out.
@@ -58,14 +52,7 @@ uint32_t kernel_symbols_number(struct kernel_symbols *symbols, uint64_t address)
 // Numbers restart at 1. Names stay.
 void kernel_symbols_forget_numbers(struct kernel_symbols *symbols);
 
-// Opens the kallsyms text at `path`. Returns the descriptor, or a negative errno.
-int kernel_symbols_open(const char *path);
-
-// Reads functions (types t, T, w, W) from the kallsyms text at `path`. Returns 0; -ENOMEM; -EPERM
-// if the kernel hides the addresses; or the errno of reading.
-int kernel_symbols_load(struct kernel_symbols *symbols, const char *path, struct err *err);
-
-// Returns the name of the function that contains `address`, or NULL.
-const char *kernel_symbols_name(const struct kernel_symbols *symbols, uint64_t address);
+// Returns the name of the function that contains `address`, without its module, or an empty span.
+struct span kernel_symbols_name(const struct kernel_symbols *symbols, uint64_t address);
 
 void kernel_symbols_done(struct kernel_symbols *symbols);

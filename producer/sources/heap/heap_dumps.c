@@ -118,7 +118,7 @@ static void hear_names(struct heap_source *heap, bool is_last)
                                                  : NAMES_WAIT;
     vec_foreach(&heap->clients, client)
         heap_names_ask(&heap->names, *client);
-    foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + wait);
+    foreign_helper_settle(heap->env.helper, source_wait_until(&heap->env, wait));
 }
 
 // Writes the mappings of each process beside its profile. The kernel walks over all memory of a
@@ -181,8 +181,11 @@ void heap_dumps_write_copy(struct heap_source *heap)
 void heap_dumps_due(void *userdata)
 {
     struct heap_source *heap = userdata;
+    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     heap_dumps_hear_answers(heap);
     heap_dumps_write(heap, false);
+    if (heap->env.shares) // the loop counts only processor time
+        loop_share_spend_since(&heap->env.shares->readings, began);
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     while (heap->dump_due <= now)
         heap->dump_due += heap->settings.dump_interval;

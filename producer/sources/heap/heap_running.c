@@ -267,7 +267,8 @@ void heap_running_end(struct heap_source *heap)
 {
     // Examinations that end in this wait can still lead to attachments.
     if (heap_host_is_alone(heap->host))
-        foreign_helper_settle(heap->env.helper, nsec_now(CLOCK_MONOTONIC) + HEAP_NAMES_WAIT_LAST);
+        foreign_helper_settle(heap->env.helper,
+                              source_wait_until(&heap->env, HEAP_NAMES_WAIT_LAST));
     tell_left(heap);
     pid_vec_clear(&heap->waiting);
     vec_foreach(&heap->wakes, wake)

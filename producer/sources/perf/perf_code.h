@@ -19,7 +19,7 @@
 
 // Numbers in the place of a file's number.
 #define CODE_NOWHERE 0 // code without a file: frames keep their addresses
-#define CODE_KERNEL  1 // offsets are numbers of functions (perf_kernel.h)
+#define CODE_KERNEL  1 // offsets are numbers of functions (kernel_functions.h)
 #define CODE_FIRST   2
 
 // The owner of files. Two owners never share a code_file: a file is read with its owner's rights.

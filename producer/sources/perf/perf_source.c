@@ -26,9 +26,9 @@
 
 #include "common/memory.h"
 #include "producer/foreign/foreign_budget.h"
+#include "producer/ground/kernel_functions.h"
 #include "producer/ground/proc_text.h"
 #include "producer/sources/perf/perf_code.h"
-#include "producer/sources/perf/perf_kernel.h"
 #include "producer/sources/perf/perf_open.h"
 #include "producer/sources/perf/perf_ring.h"
 #include "producer/sources/perf/perf_settings.h"
@@ -61,7 +61,7 @@ struct perf_source {
     struct perf_ring_io_vec ios;
     struct loop_timer *timer;
     nsec_t to_boot; // the difference from a record's time to boot time
-    struct perf_kernel kernel;
+    struct kernel_functions *kernel;
     struct perf_code code;
     struct perf_tasks tasks;
     struct perf_writer writer;
@@ -199,10 +199,11 @@ static void names_came(void *userdata)
 static void kernel_read(struct perf_source *perf)
 {
     perf->is_kernel_read = true;
-    int r = perf_kernel_read(&perf->kernel, perf->env.roots->proc);
-    if (r == 0 && perf->kernel.functions.n > 0)
+    int r = kernel_functions_get(perf->env.roots->proc, perf->is_limited ? NSEC_MAX : KERNEL_FRESH,
+                                 &perf->kernel);
+    if (r == 0)
         return;
-    if (perf->kernel.is_hidden)
+    if (r == -EPERM)
         log_warning(perf->env.log, "linux.perf: functions of the kernel have no names: "
                                    "kernel.kptr_restrict hides their addresses");
     else
@@ -277,9 +278,9 @@ static size_t frames_of_chain(struct perf_source *perf, const struct perf_record
         } else if (context == (uint64_t)PERF_CONTEXT_KERNEL) {
             if (!perf->is_kernel_read)
                 kernel_read(perf);
-            uint32_t function = perf_kernel_find(&perf->kernel, pc);
+            uint32_t function = kernel_functions_find(perf->kernel, pc);
             const char *name =
-                function == KERNEL_NONE ? NULL : perf_kernel_name(&perf->kernel, function);
+                function == KERNEL_NONE ? NULL : kernel_functions_name(perf->kernel, function);
             frame = perf_code_kernel_frame(&perf->code, function, name);
             *ret_kernel += frame != CODE_STACK_NONE;
         }
@@ -461,7 +462,7 @@ static struct source *perf_close(struct source *source)
     perf_ring_vec_done(&perf->rings);
     perf_events_close(&perf->opened);
     perf_unwinder_free(perf->unwinder);
-    perf_kernel_done(&perf->kernel);
+    perf->kernel = kernel_functions_put(perf->kernel);
     perf_tasks_done(&perf->tasks);
     perf_writer_done(&perf->writer);
     perf_code_done(&perf->code);
@@ -643,7 +644,7 @@ static void settle(struct perf_source *perf, nsec_t time)
     rings_read(perf);
     if (perf->is_limited && perf->is_started) // a second round decides the doubtful samples
         rings_read(perf);
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + time;
+    nsec_t deadline = source_wait_until(&perf->env, time);
     perf_unwinder_settle(perf->unwinder, deadline);
     while (perf->waiting_size > 0 && perf->code.n_calls > 0 &&
            nsec_now(CLOCK_MONOTONIC) < deadline &&

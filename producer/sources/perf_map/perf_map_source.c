@@ -430,7 +430,7 @@ static void perf_map_flush(struct source *source)
 {
     struct perf_map_source *maps = (struct perf_map_source *)source;
     maps_look(maps);
-    foreign_helper_settle(maps->env.helper, nsec_now(CLOCK_MONOTONIC) + FLUSH_WAIT);
+    foreign_helper_settle(maps->env.helper, source_wait_until(&maps->env, FLUSH_WAIT));
 }
 
 static void listening_end(struct perf_map_source *maps)
@@ -445,7 +445,7 @@ static void perf_map_stop(struct source *source)
 {
     struct perf_map_source *maps = (struct perf_map_source *)source;
     listening_end(maps);
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + STOP_WAIT;
+    nsec_t deadline = source_wait_until(&maps->env, STOP_WAIT);
     processes_look(maps);
     foreign_helper_settle(maps->env.helper, deadline); // the last requests follow
     maps->is_stopping = true;

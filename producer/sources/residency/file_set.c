@@ -38,7 +38,7 @@
 #define LATE_SCANS_MAX 30
 #define REPEATS_MAX    (10 * NSEC_PER_SEC) // of the steps of a scan, while mounts change
 #define LINES_MAX      (1 << 20)           // of the maps of a process
-#define LONG_CLOSE     ((1 << 20) / 512)   // blocks of a deleted file
+#define LONG_CLOSE     ((64 << 10) / 512)  // blocks of a deleted file
 
 VEC_DEFINE(pid_list, int32_t);
 

@@ -2,9 +2,12 @@
 //
 // /proc/kallsyms has a line for each symbol: address, type, name, and perhaps a module in brackets.
 // Types t and w are functions. A user without rights sees all addresses as 0.
-#include "producer/sources/perf/perf_kernel.h"
+//
+// The file is read as a whole: a look-up in it would read about 100,000 lines.
+#include "producer/ground/kernel_functions.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +15,29 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/memory.h"
 #include "common/text.h"
 #include "producer/ground/proc_text.h"
-#include "producer/sources/ftrace/kernel_strings.h"
 
 #define PIECE     (256u << 10)
 #define NAMES_MAX (UINT32_C(64) << 20)
+
+static struct kernel_functions *newest; // borrowed; NULL: nobody has a table
+
+// A service manager may pass the file as standard input (StandardInput=file:/proc/kallsyms). The
+// kernel checks rights when the file is opened, so this process needs none.
+int kernel_functions_open(const char *path)
+{
+    char input[64];
+    ssize_t n = readlink("/proc/self/fd/0", input, sizeof(input) - 1);
+    input[n > 0 ? n : 0] = '\0';
+    int fd = str_eq(input, path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd >= 0)
+        lseek(fd, 0, SEEK_SET);
+    else
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
 
 static bool take_address(struct span *line, uint64_t *ret)
 {
@@ -29,7 +49,7 @@ static bool take_address(struct span *line, uint64_t *ret)
     return end == word.end;
 }
 
-static int take_line(struct perf_kernel *kernel, struct span line)
+static int take_line(struct kernel_functions *kernel, struct span line)
 {
     uint64_t address;
     struct span type, name, module;
@@ -58,15 +78,14 @@ static int compare(const void *left, const void *right)
     return a->name < b->name ? -1 : a->name > b->name;
 }
 
-int perf_kernel_read(struct perf_kernel *kernel, const char *proc)
+static int read_table(struct kernel_functions *kernel)
 {
     char *piece CLEANUP(freep) = malloc(PIECE + 1);
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%s/kallsyms", proc);
-    int fd CLEANUP(close_fdp) = kernel_symbols_open(path);
+    snprintf(path, sizeof(path), "%s/kallsyms", kernel->proc);
+    int fd CLEANUP(close_fdp) = kernel_functions_open(path);
     int r = fd < 0 ? fd : piece ? 0 : -ENOMEM;
     size_t kept = 0;
-    perf_kernel_done(kernel);
     for (ssize_t n = 1; r == 0 && n > 0;) {
         n = read(fd, piece + kept, PIECE - kept);
         if (n < 0)
@@ -81,26 +100,53 @@ int perf_kernel_read(struct perf_kernel *kernel, const char *proc)
         kept = size - span_size(whole);
         memmove(piece, piece + span_size(whole), kept);
     }
-    if (r < 0) {
-        perf_kernel_done(kernel);
-        return r;
-    }
-    if (kernel->functions.n > 0)
+    if (r == 0 && kernel->functions.n == 0)
+        r = kernel->is_hidden ? -EPERM : -ENODATA;
+    if (r == 0)
         qsort(kernel->functions.items, kernel->functions.n, sizeof(kernel->functions.items[0]),
               compare);
+    return r;
+}
+
+int kernel_functions_get(const char *proc, nsec_t max_age, struct kernel_functions **ret)
+{
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (newest && str_eq(newest->proc, proc) && now - newest->read_at <= max_age) {
+        newest->n_users++;
+        *ret = newest;
+        return 0;
+    }
+    struct kernel_functions *kernel = memory_calloc(1, sizeof(*kernel));
+    if (!kernel)
+        return -ENOMEM;
+    kernel->n_users = 1;
+    kernel->read_at = now;
+    kernel->proc = strdup(proc);
+    int r = kernel->proc ? read_table(kernel) : -ENOMEM;
+    if (r < 0) {
+        kernel_functions_put(kernel);
+        return r;
+    }
+    *ret = newest = kernel;
     return 0;
 }
 
-void perf_kernel_done(struct perf_kernel *kernel)
+struct kernel_functions *kernel_functions_put(struct kernel_functions *kernel)
 {
+    if (!kernel || --kernel->n_users > 0)
+        return NULL;
+    if (newest == kernel)
+        newest = NULL;
     kernel_function_vec_done(&kernel->functions);
     strbuf_done(&kernel->names);
-    *kernel = (struct perf_kernel){0};
+    free(kernel->proc);
+    free(kernel);
+    return NULL;
 }
 
-uint32_t perf_kernel_find(const struct perf_kernel *kernel, uint64_t address)
+uint32_t kernel_functions_find(const struct kernel_functions *kernel, uint64_t address)
 {
-    size_t low = 0, high = kernel->functions.n;
+    size_t low = 0, high = kernel ? kernel->functions.n : 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (kernel->functions.items[middle].start <= address)
@@ -115,7 +161,14 @@ uint32_t perf_kernel_find(const struct perf_kernel *kernel, uint64_t address)
     return low ? (uint32_t)(low - 1) : KERNEL_NONE;
 }
 
-const char *perf_kernel_name(const struct perf_kernel *kernel, uint32_t function)
+const char *kernel_functions_name(const struct kernel_functions *kernel, uint32_t function)
 {
     return kernel->names.text + kernel->functions.items[function].name;
+}
+
+size_t kernel_functions_bytes(const struct kernel_functions *kernel)
+{
+    return kernel ? kernel->names.capacity +
+                        kernel->functions.capacity * sizeof(kernel->functions.items[0])
+                  : 0;
 }
