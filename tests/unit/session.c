@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/elements.h"
@@ -48,6 +49,46 @@ static void file_has_the_service_first_and_the_statistics_last(void **state)
     session_stop(t.session);
     session_abort(t.session);
     assert_int_equal(t.n_ended, 1);
+    done(&t);
+}
+
+static struct trace_file *file_with(struct test *t)
+{
+    t->fd = memfd_create("trace", MFD_CLOEXEC);
+    struct trace_file *file;
+    const struct trace_file_options options = {.name = "trace"};
+    assert_int_equal(trace_file_new(dup(t->fd), &options, &file, &t->err), 0);
+    return file;
+}
+
+// A child process saves the session, whose sources dump for the child alone. The session has no
+// file until its end.
+static void copies_change_nothing(void **state)
+{
+    (void)state;
+    struct test t;
+    int status;
+    assert_int_equal(make(&t, TWO_SOURCES), 0);
+    start(&t);
+    for (int i = 0; i < 2; i++) {
+        struct trace_file *file = file_with(&t);
+        session_begin_copy(t.session);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(session_save_copy(t.session, file, &t.err) != 0);
+        session_end_copy(t.session);
+        trace_file_free(file);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_string_equal(file_letters(&t), i == 0 ? "CYTUIsS...rZ" : "CYTUIsS.....rZ");
+        close(t.fd);
+    }
+    session_stop(t.session);
+    assert_int_equal(session_get_state(t.session), SESSION_DONE);
+    assert_int_equal(session_write_late(t.session, file_with(&t), &t.err), 0);
+    pass(&t, 0);
+    assert_string_equal(file_letters(&t), "CYTUIsSfFx......rZ");
+    assert_int_equal(session_result(t.session, &t.err), 0);
     done(&t);
 }
 
@@ -552,6 +593,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sources_follow_the_table),
         cmocka_unit_test(file_has_the_service_first_and_the_statistics_last),
+        cmocka_unit_test(copies_change_nothing),
         cmocka_unit_test(builtin_packets_can_be_switched_off),
         cmocka_unit_test(file_is_written_each_period),
         cmocka_unit_test(rare_writes_flush_first),

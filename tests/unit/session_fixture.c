@@ -88,6 +88,11 @@ static void fake_flush(struct source *base)
     fake_write((struct fake_source *)base, 10);
 }
 
+static void fake_dump_copy(struct source *base)
+{
+    fake_write((struct fake_source *)base, 10);
+}
+
 static void fake_stop(struct source *base)
 {
     note("stop", base->class->name);
@@ -135,6 +140,7 @@ static const struct source_class class_a = {
     .close = fake_close,
     .counts = fake_counts,
     .clear_state = fake_clear,
+    .dump_copy = fake_dump_copy,
 };
 static const struct source_class class_b = {
     .name = "b",
