@@ -27,6 +27,7 @@
 #include "common/cleanup.h"
 #include "common/nsec.h"
 #include "common/unix_socket.h"
+#include "producer/ground/work_time.h"
 
 #define DESCRIPTORS_MAX 4096
 #define READINGS_MAX    5
@@ -100,32 +101,7 @@ struct bench {
     struct foreign_worker worker;
     const struct foreign_job *jobs;
     void *states[FOREIGN_N_GROUPS];
-    int schedstat_fd; // owned; -1: the kernel does not have the file
 };
-
-// Returns the nanoseconds for which this process has waited for a processor.
-static nsec_t time_queued(const struct bench *bench)
-{
-    char text[96];
-    long long queued;
-    ssize_t n = pread(bench->schedstat_fd, text, sizeof(text) - 1, 0);
-    text[n > 0 ? n : 0] = '\0';
-    return sscanf(text, "%*u %lld", &queued) == 1 ? queued : 0;
-}
-
-// Returns a time (ns) that stands still while this process waits for a processor. A wait between
-// the two readings would make the time wrong, so they are repeated then.
-static nsec_t time_not_queued(const struct bench *bench)
-{
-    nsec_t now, before, after = time_queued(bench);
-    int n = 0;
-    do {
-        before = after;
-        now = nsec_now(CLOCK_MONOTONIC);
-        after = time_queued(bench);
-    } while (after != before && ++n < READINGS_MAX);
-    return now - before;
-}
 
 static int do_job(struct bench *bench, const struct foreign_message *head,
                   struct foreign_request *request, uint8_t *room)
@@ -135,15 +111,15 @@ static int do_job(struct bench *bench, const struct foreign_message *head,
         return -EPROTO;
     const struct foreign_job *job = &bench->jobs[head->job];
     bench->worker.state = &bench->states[job->group];
-    nsec_t begun = time_not_queued(bench);
+    nsec_t begun = work_time_now();
     job->run(&bench->worker, request, &answer);
     request->fd = close_fd(request->fd);
-    nsec_t taken = time_not_queued(bench) - begun;
+    nsec_t taken = work_time_now() - begun;
     struct foreign_message reply = {
         .number = head->number,
         .result = answer.result,
         .taken = taken > 0 ? (uint64_t)taken : 0,
-        .queued = (uint64_t)time_queued(bench),
+        .queued = (uint64_t)work_time_queued(),
     };
     int r = foreign_message_send(FOREIGN_SOCKET_FD, &reply, answer.bytes, answer.size, answer.fd);
     close_fd(answer.fd);
@@ -155,10 +131,9 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     static alignas(max_align_t) uint8_t asked[FOREIGN_MESSAGE_MAX], room[FOREIGN_MESSAGE_MAX];
     struct bench bench = {.worker = {.proc = proc}, .jobs = jobs};
     become_nobodys();
-    bench.schedstat_fd = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     // The time of a job begins now: on a busy machine the start may have taken long.
     const struct foreign_message hello = {.number = FOREIGN_HELLO,
-                                          .queued = (uint64_t)time_queued(&bench)};
+                                          .queued = (uint64_t)work_time_queued()};
     foreign_message_send(FOREIGN_SOCKET_FD, &hello, NULL, 0, -1);
     for (;;) {
         struct foreign_message head;
@@ -173,6 +148,5 @@ int foreign_worker_main(const char *proc, const struct foreign_job *jobs)
     for (size_t i = 0; i < FOREIGN_JOBS_MAX; i++)
         if (jobs[i].end && bench.states[jobs[i].group])
             jobs[i].end(bench.states[jobs[i].group]);
-    close_fd(bench.schedstat_fd);
     return 0;
 }

@@ -299,9 +299,9 @@ static void fire_in_share(struct loop_timer *timer, nsec_t now)
         return;
     }
     timer->order = timer->loop->next_order++;
-    nsec_t before = nsec_now(CLOCK_THREAD_CPUTIME_ID);
+    nsec_t began = loop_share_begin(share);
     fire_timer(timer, now);
-    loop_share_spend(share, nsec_now(CLOCK_THREAD_CPUTIME_ID) - before, nsec_now(CLOCK_BOOTTIME));
+    loop_share_spend_since(share, began);
 }
 
 // Makes at most one call per timer: a timer that sets itself into the past must not delay the file

@@ -48,8 +48,8 @@ int loop_add_timer(struct loop *loop, nsec_t first, nsec_t period, loop_fn fire,
 // Moves an existing timer. NSEC_MAX as `first` disarms the timer.
 void loop_set_timer(struct loop_timer *timer, nsec_t first, nsec_t period);
 struct loop_timer *loop_remove_timer(struct loop_timer *timer);
-// Counts the processor time of the calls in `share` (borrowed; NULL: no limit). While no time is
-// left, the timer is late, as if the process slept.
+// Counts the time of the calls in `share` (borrowed; NULL: no limit), but not their waits for a
+// processor. While no time is left, the timer is late, as if the process slept.
 void loop_set_share(struct loop_timer *timer, struct loop_share *share);
 
 // Runs until loop_quit(). Callbacks may add and remove any descriptor or timer, also their own.

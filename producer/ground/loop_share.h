@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processor time that the recordings of one user may take in the loop. A user can have many
-// data sources, each with a short period. Without a share, they would keep the loop from the
-// sources and requests of others.
+// The time that the recordings of one user may take in the loop. A user can have many data sources,
+// each with a short period. Without a share, they would keep the loop from the sources and requests
+// of others.
 #pragma once
 
 #include <stdbool.h>
 
 #include "common/nsec.h"
+#include "producer/ground/work_time.h"
 
 // A share is a part of one processor. Unused time counts for later, but not for more than a period.
 #define LOOP_SHARE_PART   4
@@ -35,12 +36,17 @@ static inline void loop_share_spend(struct loop_share *share, nsec_t time, nsec_
     share->free_at = from + LOOP_SHARE_PART * time;
 }
 
-// Counts the time since `began` (CLOCK_MONOTONIC). Others wait meanwhile, also where the work
-// waits. A suspend does not count.
+// Begins a piece of work that keeps the loop from others. loop_share_spend_since() counts its time,
+// also where the work waits, but not where it waits for a processor. A suspend does not count.
+static inline nsec_t loop_share_begin(const struct loop_share *share)
+{
+    return share ? work_time_now() : 0;
+}
+
 static inline void loop_share_spend_since(struct loop_share *share, nsec_t began)
 {
     if (share)
-        loop_share_spend(share, nsec_now(CLOCK_MONOTONIC) - began, nsec_now(CLOCK_BOOTTIME));
+        loop_share_spend(share, work_time_now() - began, nsec_now(CLOCK_BOOTTIME));
 }
 
 // The time that the sessions of one user take in the loop. Starts and ends have a share of their

@@ -70,7 +70,7 @@ static void session_told(void *userdata, struct session *session, enum service_e
     if (event == SERVICE_EVENT_STARTED)
         member->started_realtime = clock_read(member->service->env.session.clock, CLOCK_REALTIME);
     if (event == SERVICE_EVENT_CLONE_TRIGGERED && service_trusts(trigger->producer_uid))
-        member->owes_snapshot = true;
+        member->owed[member->n_owed++ % OWED_MAX] = trigger->time;
     notify(member, event, result, result < 0 ? strerror(-result) : "", trigger);
 }
 

@@ -139,6 +139,18 @@ static int make_clone(struct service *service, struct member *original, struct m
     return r;
 }
 
+// Returns whether a trigger of a trusted user has ordered this snapshot. A client can name a
+// trigger that did not come, but not its time.
+static bool take_owed(struct member *original, const struct service_clone_request *request)
+{
+    for (size_t i = 0; request->trigger && i < OWED_MAX; i++)
+        if (original->owed[i] && original->owed[i] == request->trigger->time) {
+            original->owed[i] = 0;
+            return true;
+        }
+    return false;
+}
+
 int service_clone(struct service *service, const struct service_consumer *consumer,
                   const struct service_clone_request *request, struct service_clone_result *ret,
                   struct err *err)
@@ -155,13 +167,12 @@ int service_clone(struct service *service, const struct service_consumer *consum
     clone->is_clone = true;
     clone->ended_told = !needs_file(original, request);
     clone->started_realtime = original->started_realtime;
-    r = service_check_clone_time(service, clone, original->owes_snapshot, err);
-    if (clone->share)
-        original->owes_snapshot = false;
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    r = service_check_clone_time(service, clone, take_owed(original, request), err);
+    struct loop_share *share = clone->share ? &clone->share->time.sessions : NULL;
+    nsec_t began = loop_share_begin(share);
     if (r == 0)
         r = make_clone(service, original, clone, request, err);
-    loop_share_spend_since(clone->share ? &clone->share->time.sessions : NULL, began);
+    loop_share_spend_since(share, began);
     if (r == 0)
         r = member_insert(service, clone, err);
     if (r < 0)

@@ -10,7 +10,8 @@
 
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
-#define MAX_SOURCES_OF_MEMBER    32 // each takes time of the loop when the session starts and ends
+#define MAX_SOURCES_OF_MEMBER    32  // each takes time of the loop when the session starts and ends
+#define MAX_ELEMENTS_OF_MEMBER   512 // of the lists in all its data sources
 #define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // a start takes its time at once
 #define MAX_WAIT_FOR_SNAPSHOT    NSEC_PER_SEC        // each takes its time at once
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
@@ -118,15 +119,57 @@ static int check_wait(const struct service *service, uint64_t payer, uid_t uid, 
                          (unsigned)uid, what, (long long)((wait - most) / NSEC_PER_SEC + 1));
 }
 
+// Returns the number of elements of all repeated fields in a message, and in the messages below.
+static size_t count_elements(const ProtobufCMessage *message)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+        const uint8_t *value = (const uint8_t *)message + field->offset;
+        bool is_message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            size_t n_here;
+            memcpy(&n_here, (const uint8_t *)message + field->quantifier_offset, sizeof(n_here));
+            n += n_here;
+            const ProtobufCMessage *const *items = *(void *const *)value;
+            for (size_t k = 0; is_message && k < n_here; k++)
+                n += count_elements(items[k]);
+            continue;
+        }
+        uint32_t chosen = field->id;
+        if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+            memcpy(&chosen, (const uint8_t *)message + field->quantifier_offset, sizeof(chosen));
+        const ProtobufCMessage *below = is_message ? *(void *const *)value : NULL;
+        if (below && chosen == field->id)
+            n += count_elements(below);
+    }
+    return n;
+}
+
+static int check_sources(const Pb__TraceConfig *config, uid_t uid, struct err *err)
+{
+    size_t n = 0;
+    if (config->n_data_sources > MAX_SOURCES_OF_MEMBER)
+        return err_set(err, -EMFILE,
+                       "data_sources: user %u asks for %zu, no more than %d are allowed",
+                       (unsigned)uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
+    for (size_t i = 0; i < config->n_data_sources; i++)
+        n += count_elements(&config->data_sources[i]->base);
+    return n <= MAX_ELEMENTS_OF_MEMBER
+               ? 0
+               : err_set(err, -E2BIG,
+                         "data_sources: the lists of user %u have %zu elements in all, no more "
+                         "than %d are allowed",
+                         (unsigned)uid, n, MAX_ELEMENTS_OF_MEMBER);
+}
+
 static int check_limits(const struct service *service, const Pb__TraceConfig *config,
                         const struct service_consumer *consumer, struct err *err)
 {
     struct use use = count_use(service, consumer->payer, false);
-    if (consumer->requester.is_limited && config->n_data_sources > MAX_SOURCES_OF_MEMBER)
-        return err_set(err, -EMFILE,
-                       "data_sources: user %u asks for %zu, no more than %d are allowed",
-                       (unsigned)consumer->uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
-    int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
+    int r = consumer->requester.is_limited ? check_sources(config, consumer->uid, err) : 0;
+    if (r == 0)
+        r = check_session_limits(service, consumer->uid, &use, "sessions", err);
     if (r == 0)
         r = check_wait(service, consumer->payer, consumer->uid, MAX_WAIT_OF_MEMBER,
                        "further session", err);

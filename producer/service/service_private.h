@@ -19,6 +19,7 @@
 #include "producer/trace/disk.h"
 
 #define QUOTED_MAX 68
+#define OWED_MAX   16
 
 // The time of the loop for the sessions of one payer.
 struct payer_share {
@@ -42,12 +43,13 @@ struct member {
     struct requester requester;
     struct payer_share *share; // borrowed; NULL: no limit
     bool is_clone;
-    bool is_nameless;    // unique_session_name is free again
-    bool is_leaving;     // destroyed, but data are still written to the file
-    uint32_t n_triggers; // number of received triggers
-    bool owes_snapshot;  // a trigger of a trusted user has ordered a snapshot
-    bool heard_trusted;  // a trigger came from a trusted user
-    char *last_trigger;  // owned; NULL: none
+    bool is_nameless;      // unique_session_name is free again
+    bool is_leaving;       // destroyed, but data are still written to the file
+    uint32_t n_triggers;   // number of received triggers
+    nsec_t owed[OWED_MAX]; // times of the last triggers of trusted users that ordered snapshots
+    size_t n_owed;         // all together
+    bool heard_trusted;    // a trigger came from a trusted user
+    char *last_trigger;    // owned; NULL: none
     nsec_t last_trigger_at;
     bool ended_told; // the consumer knows that the session has ended
     bool announces;  // events reach the consumer: service_enable() can no longer fail

@@ -135,8 +135,7 @@ int source_add_timer(const struct source_env *env, nsec_t first, nsec_t period, 
                      void *userdata, struct loop_timer **ret);
 
 // Returns the time (CLOCK_MONOTONIC) until which a source may wait in the loop: `most` from now, or
-// less if the user's recordings have a share. A flush and a stop are counted in the share; others
-// count the wait themselves.
+// less if the user's recordings have a share. Flushes, stops and timers are counted in the share.
 nsec_t source_wait_until(const struct source_env *env, nsec_t most);
 
 // Returns how often the timer of the present call was due before, without a call.

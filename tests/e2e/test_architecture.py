@@ -80,6 +80,7 @@ ALLOWED = {
     "producer/heap/vm_attach.c": (None, HELPER),
     "producer/heap/vm_process.c": (None, HELPER),
     "producer/ground/maps.c": ("open", PROC),
+    "producer/ground/work_time.c": ("open", PROC),
     "producer/ground/kernel_functions.c": ("open readlink", PROC),
     "producer/agents/heap/": (None, INSIDE),
     "producer/agents/jvm/": (None, INSIDE),

@@ -9,11 +9,8 @@ import ctypes
 import mmap
 import os
 import pathlib
-import re
-import shutil
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -22,10 +19,8 @@ import lib
 import states
 import strangers
 from protowire import bind, field, invoke
-from strangers_daemon import Daemon
+from strangers_member import AT_ONCE_S, UID, Answers, Members
 
-AT_ONCE_S = 1  # time of the daemon until an answer, at most
-UID = strangers.UID
 ENABLE, FREE_BUFFERS, CHANGE, CLONE_SESSION = 1, 4, 7, 15
 SCAN = '''data_sources { config { name: "linux.process_stats" process_stats_config {
     scan_all_processes_on_start: true record_thread_names: true } } } '''
@@ -52,92 +47,8 @@ time.sleep(300)
 """
 
 
-class Waits:
-    """Looks again and again where the daemon's loop is, and sums the time in which the loop waits
-    elsewhere than in epoll_wait(), without a return to epoll_wait() in between."""
-
-    def __init__(self, daemon):
-        self.path, self.ends = pathlib.Path(f"/proc/{daemon.process.pid}"), threading.Event()
-        self.longest_s = 0
-        self.thread = threading.Thread(target=self.look, daemon=True)
-        self.thread.start()
-
-    def look(self):
-        waited, last = 0, time.monotonic()
-        with contextlib.suppress(OSError):
-            while not self.ends.wait(0.01):
-                state = (self.path / "stat").read_text().rsplit(")", 1)[1].split()[0]
-                place, now = (self.path / "wchan").read_text(), time.monotonic()
-                if state in "SD" and place not in ("", "0"):
-                    waited = 0 if re.search("epoll|ep_poll", place) else waited + now - last
-                self.longest_s = max(self.longest_s, waited)
-                last = now
-
-    def stop(self):
-        self.ends.set()
-        self.thread.join()
-        return self.longest_s
-
-
-class Answers:
-    """Asks the daemon again and again, and notes its processor time until each answer."""
-
-    def __init__(self, daemon):
-        self.daemon, self.cpu_s = daemon, [0]
-        self.waits = Waits(daemon)
-        self.timed = strangers.Timed(self.ask)
-
-    def ask(self):
-        before = self.daemon.cpu_s()
-        self.daemon.status()
-        self.cpu_s.append(self.daemon.cpu_s() - before)
-
-    def stop(self):
-        """Returns the longest time."""
-        self.timed.stop()
-        waited = self.waits.stop()
-        if self.timed.errors:
-            raise self.timed.errors[0]
-        strangers.figure(self.daemon.test,
-                         f"the daemon works for {max(self.cpu_s):.2f} s until an answer, at most, "
-                         f"and waits for {waited:.2f} s")
-        return max(*self.cpu_s, waited)
-
-
 @lib.needs_root
-class Loop(unittest.TestCase):
-    def setUp(self):
-        self.daemon = Daemon(self, "--consumer-group", str(UID)).ready()
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-loop-", dir="/var/tmp"))
-        self.addCleanup(shutil.rmtree, self.dir)
-        self.dir.chmod(0o777)
-
-    def begin(self, config, name="trace", buffer=""):
-        """Begins a recording of the member."""
-        path = self.dir / f"{name}.cfg"
-        path.write_text(f"buffers {{ size_kb: 1024 {buffer} }} {config}")
-        recorder = lib.Popen([lib.MMTRACE, "record", "-c", path, "-o", self.dir / name],
-                             env=self.daemon.env, user=UID, group=UID, extra_groups=[],
-                             stderr=subprocess.PIPE, text=True)
-        self.addCleanup(recorder.__exit__, None, None, None)
-        self.addCleanup(recorder.kill)
-        return recorder
-
-    def end(self, recorder):
-        said = recorder.communicate(timeout=240)[1]
-        self.assertEqual(recorder.returncode, 0, said)
-        return said
-
-    def program(self, text, *argv):
-        process = subprocess.Popen(["/usr/bin/python3", "-c", text, *argv], user=UID, group=UID,
-                                   extra_groups=[], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for file in (process.stdin, process.stdout):
-            self.addCleanup(file.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), b"ready\n")
-        return process
-
+class Loop(Members):
     def test_state_that_is_cleared_all_the_time(self):
         self.program(THREADS)
         answers, before, begin = Answers(self.daemon), self.daemon.cpu_s(), time.monotonic()
@@ -315,12 +226,13 @@ class Loop(unittest.TestCase):
         recorder.communicate(timeout=240)
         self.assertLess(answers.stop(), AT_ONCE_S)
 
-    def test_a_snapshot_that_root_has_ordered(self):
-        """A trigger of a stranger, whose snapshot takes time, does not cost the next one."""
+    def wait_for_triggers(self, delay_ms):
+        """Returns the recorder of a session whose snapshots take time, and two functions: one fires
+        a trigger as a user, the other gives the names of the snapshots."""
         self.program(THREADS)
-        recorder = self.begin('''trigger_config { trigger_mode: CLONE_SNAPSHOT
-            trigger_timeout_ms: 600000 triggers { name: "t" stop_delay_ms: 1 } } ''' + SCANS,
-                              buffer="clear_before_clone: true")
+        recorder = self.begin(f'''trigger_config {{ trigger_mode: CLONE_SNAPSHOT
+            trigger_timeout_ms: 600000 triggers {{ name: "t" stop_delay_ms: {delay_ms} }} }} '''
+                              + SCANS, buffer="clear_before_clone: true")
         lib.wait_for(lambda: "recording" in self.daemon.status(), "the session")
 
         def is_at_rest():
@@ -337,10 +249,23 @@ class Loop(unittest.TestCase):
 
         def snapshots():
             return sorted(path.name for path in self.dir.glob("trace.*") if path.suffix != ".cfg")
+        return recorder, fire, snapshots
+
+    def test_a_snapshot_that_root_has_ordered(self):
+        """A trigger of a stranger, whose snapshot takes time, does not cost the next one."""
+        recorder, fire, snapshots = self.wait_for_triggers(1)
         fire(UID + 1)
         lib.wait_for(snapshots, "the stranger's snapshot")
         fire(0)
         lib.wait_for(lambda: snapshots() == ["trace.0", "trace.1"], "root's snapshot")
+        recorder.terminate()
+        self.assertNotIn("snapshot:", recorder.communicate(timeout=240)[1])
+
+    def test_snapshots_that_root_has_ordered_together(self):
+        recorder, fire, snapshots = self.wait_for_triggers(1000)
+        fire(0)
+        fire(0)
+        lib.wait_for(lambda: snapshots() == ["trace.0", "trace.1"], "both snapshots")
         recorder.terminate()
         self.assertNotIn("snapshot:", recorder.communicate(timeout=240)[1])
 

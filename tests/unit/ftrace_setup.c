@@ -291,7 +291,8 @@ static void borrowed_settings_are_put_back(void **state)
     struct setup setup_state;
     struct err err = {0};
     assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, &err), 0);
-    assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, &err), 0);
+    assert_int_equal(setup_open(&f->roots, &config, &set, UINT64_MAX, &f->log, &setup_state, &err),
+                     0);
     setup_enable(&setup_state, &config, &set, &f->log);
     char filter[32];
     snprintf(filter, sizeof(filter), "id == %ld", syscall_number("openat"));
@@ -336,7 +337,8 @@ static void markers_need_the_main_buffer(void **state)
         put_file(f, "tracefs/tracing_on", on ? "1\n" : "0\n");
         strbuf_clear(&f->said);
         assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, NULL), 0);
-        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, NULL), 0);
+        assert_int_equal(
+            setup_open(&f->roots, &config, &set, UINT64_MAX, &f->log, &setup_state, NULL), 0);
         assert_file(f, "tracefs/instances/theirs/options/copy_trace_marker", "1\n");
         strbuf_add(&f->said, "", 0);
         assert_int_equal(strstr(f->said.text, "main buffer is off") == NULL, on);
@@ -362,7 +364,8 @@ static void what_is_kept_keeps_its_size(void **state)
         put_file(f, "tracefs/buffer_size_kb", sizes[i][0]);
         put_file(f, "tracefs/buffer_total_size_kb", sizes[i][1]);
         assert_int_equal(event_set_build(f->tracefs, &config, 8, &f->log, &set, &err), 0);
-        assert_int_equal(setup_open(&f->roots, &config, &set, &f->log, &setup_state, &err), 0);
+        assert_int_equal(
+            setup_open(&f->roots, &config, &set, UINT64_MAX, &f->log, &setup_state, &err), 0);
         assert_int_equal(setup_state.buffer_pages, (4096 << 10) / sysconf(_SC_PAGESIZE));
         setup_close(&setup_state, &f->log);
         assert_file(f, "tracefs/buffer_size_kb", sizes[i][0]);

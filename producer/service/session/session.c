@@ -237,6 +237,7 @@ void session_filters_changed(struct session *session)
     if (!(session->state & SESSION_RECORDING))
         return;
     source_set_start_more(&session->sources, first, boot_now(session));
+    session_tell_all_started(session);
     session_stop_due_sources(session);
     session_arm_timer(session);
 }

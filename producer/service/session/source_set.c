@@ -65,6 +65,7 @@ static bool keeps_ended(const Pb__TraceConfig *config, uint32_t buffer)
 }
 
 // Returns whether the share of sessions has time for one more source. The first source needs none.
+// `n_before` counts failures, too.
 static bool has_time_ahead(const struct source_set *set, size_t n_before)
 {
     return n_before == 0 ||
@@ -82,7 +83,7 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
     int r = slot->implicit ? 0 : config_target_buffer(config, source_config, &slot->buffer);
     if (r < 0)
         return err_set(err, r, "its target buffer does not exist");
-    if (!has_time_ahead(set, set->n - set->n_implicit))
+    if (!has_time_ahead(set, set->n_tried))
         return err_set(err, -ETIMEDOUT, NO_TIME_TO_OPEN);
     slot->writer =
         packet_writer_over(env->buffers[slot->buffer], FIRST_SOURCE_SEQUENCE_ID + (uint32_t)set->n);
@@ -98,7 +99,8 @@ static int open_slot(struct source_set *set, const struct source_set_env *env,
         .keeps_ended = keeps_ended(config, slot->buffer),
         .names_ended = wants_names_of_ended(config),
     };
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    nsec_t began = loop_share_begin(set->sessions);
+    set->n_tried += !slot->implicit;
     r = class->open(&source_env, source_config, &slot->source, err);
     loop_share_spend_since(set->sessions, began);
     if (r < 0)
@@ -254,7 +256,7 @@ void source_set_prepare(struct source_set *set, size_t first)
     for (size_t i = first; i < set->n && has_time_ahead(set, i - first); i++) {
         struct source_slot *slot = &set->slots[i];
         struct err err = {0};
-        nsec_t began = nsec_now(CLOCK_MONOTONIC);
+        nsec_t began = loop_share_begin(set->sessions);
         if (slot->class->prepare && slot->class->prepare(slot->source, &err) < 0)
             log_warning(set->log, "%s is not prepared: %s; it will be tried again",
                         slot->config->name, err.text);
@@ -270,7 +272,7 @@ static void plan_stop(struct source_slot *slot, nsec_t now)
 
 static int start_slot(struct source_set *set, struct source_slot *slot, struct err *err)
 {
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    nsec_t began = loop_share_begin(set->sessions);
     int r = slot->class->start(slot->source, err);
     loop_share_spend_since(set->sessions, began);
     if (r < 0)
@@ -281,6 +283,45 @@ static int start_slot(struct source_set *set, struct source_slot *slot, struct e
     return 0;
 }
 
+static void clear_slot(struct source_set *set, struct source_slot *slot)
+{
+    nsec_t began = loop_share_begin(set->readings);
+    slot->needs_clear = false;
+    if (slot->running && slot->class->clear_state)
+        slot->class->clear_state(slot->source);
+    loop_share_spend_since(set->readings, began);
+}
+
+// Clears the sources of buffers that were replaced, until the share is used up. Readers drop the
+// packets of the others until then.
+static void clear_rest(struct source_set *set)
+{
+    for (size_t i = 0; i < set->n && source_set_has_time(set); i++)
+        if (set->slots[i].needs_clear)
+            clear_slot(set, &set->slots[i]);
+}
+
+static bool needs_clear(const struct source_set *set)
+{
+    for (size_t i = 0; i < set->n; i++)
+        if (set->slots[i].needs_clear)
+            return true;
+    return false;
+}
+
+// Sets the timer for starts and clears that are left.
+static void plan_late(struct source_set *set)
+{
+    nsec_t due = NSEC_MAX;
+    if (!set->late)
+        return;
+    if (!source_set_is_begun(set))
+        due = set->sessions->free_at;
+    if (needs_clear(set) && set->readings->free_at < due)
+        due = set->readings->free_at;
+    loop_set_timer(set->late, due, 0);
+}
+
 // Starts the sources that are left, until the share is used up; then a timer goes on. A source
 // whose own duration is over by then does not start.
 static void start_rest(struct source_set *set)
@@ -289,7 +330,7 @@ static void start_rest(struct source_set *set)
         struct source_slot *slot = &set->slots[set->n_begun];
         struct err err = {0};
         nsec_t now = nsec_now(CLOCK_BOOTTIME);
-        if (set->starter && !loop_share_is_left(set->sessions, now))
+        if (set->late && !loop_share_is_left(set->sessions, now))
             break;
         int r = slot->stop_due > now
                     ? start_slot(set, slot, &err)
@@ -297,31 +338,30 @@ static void start_rest(struct source_set *set)
         if (r < 0)
             leave_out(set, slot->config->name, &err);
     }
-    if (set->starter)
-        loop_set_timer(set->starter, source_set_is_begun(set) ? NSEC_MAX : set->sessions->free_at,
-                       0);
+    plan_late(set);
 }
 
-static void start_late(void *userdata)
+static void late_is_due(void *userdata)
 {
     struct source_set *set = userdata;
+    clear_rest(set);
     start_rest(set);
     if (source_set_is_begun(set) && set->rest_begun)
         set->rest_begun(set->userdata);
 }
 
 // Without memory for the timer, all sources start at once.
-static void make_starter(struct source_set *set)
+static void make_late(struct source_set *set)
 {
-    if (set->loop && !set->starter)
-        (void)loop_add_timer(set->loop, NSEC_MAX, 0, start_late, set, &set->starter);
+    if (set->loop && !set->late)
+        (void)loop_add_timer(set->loop, NSEC_MAX, 0, late_is_due, set, &set->late);
 }
 
 void source_set_start_more(struct source_set *set, size_t first, nsec_t now)
 {
     for (size_t i = first; i < set->n; i++)
         plan_stop(&set->slots[i], now);
-    make_starter(set);
+    make_late(set);
     start_rest(set);
 }
 
@@ -329,9 +369,9 @@ int source_set_start(struct source_set *set, nsec_t now, struct err *err)
 {
     for (size_t i = 0; i < set->n; i++)
         plan_stop(&set->slots[i], now);
-    make_starter(set);
+    make_late(set);
     for (; set->n_begun < set->n; set->n_begun++) {
-        if (!has_time_ahead(set, set->n_running))
+        if (!has_time_ahead(set, set->n_begun > set->n_implicit))
             break;
         struct source_slot *slot = &set->slots[set->n_begun];
         struct err source_err = {0};
@@ -353,7 +393,7 @@ static void flush_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running || !slot->class->flush)
         return;
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    nsec_t began = loop_share_begin(set->readings);
     slot->class->flush(slot->source);
     loop_share_spend_since(set->readings, began);
 }
@@ -382,7 +422,7 @@ void source_set_flush(struct source_set *set)
 void source_set_dump(struct source_set *set)
 {
     for (size_t i = 0; i < set->n; i++) {
-        nsec_t began = nsec_now(CLOCK_MONOTONIC);
+        nsec_t began = loop_share_begin(set->readings);
         if (set->slots[i].running && set->slots[i].class->dump)
             set->slots[i].class->dump(set->slots[i].source);
         loop_share_spend_since(set->readings, began);
@@ -394,14 +434,6 @@ void source_set_dump_copy(struct source_set *set)
     for (size_t i = 0; i < set->n; i++)
         if (set->slots[i].running && set->slots[i].class->dump_copy)
             set->slots[i].class->dump_copy(set->slots[i].source);
-}
-
-static void clear_slot(struct source_set *set, struct source_slot *slot)
-{
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
-    if (slot->running && slot->class->clear_state)
-        slot->class->clear_state(slot->source);
-    loop_share_spend_since(set->readings, began);
 }
 
 // Begins with another source each time, so that each has its turn if the share is small. A clear
@@ -425,15 +457,17 @@ void source_set_replace_buffer(struct source_set *set, size_t buffer,
             continue;
         slot->writer.buffer = replacement;
         packet_buffer_on_lost(replacement, packet_lost, set);
-        clear_slot(set, slot);
+        slot->needs_clear = true;
     }
+    clear_rest(set);
+    plan_late(set);
 }
 
 static void stop_slot(struct source_set *set, struct source_slot *slot)
 {
     if (!slot->running)
         return;
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    nsec_t began = loop_share_begin(set->sessions);
     slot->class->stop(slot->source);
     loop_share_spend_since(set->sessions, began);
     slot->running = false;
@@ -456,7 +490,7 @@ static void leave_out_rest(struct source_set *set)
 void source_set_stop(struct source_set *set)
 {
     leave_out_rest(set);
-    set->starter = loop_remove_timer(set->starter);
+    set->late = loop_remove_timer(set->late);
     set->n_begun = set->n;
     for (size_t i = set->n; i-- > 0;)
         stop_slot(set, &set->slots[i]);
@@ -504,7 +538,7 @@ uint64_t source_set_writer_losses(const struct source_set *set, size_t buffer)
 void source_set_done(struct source_set *set)
 {
     source_set_stop(set);
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
+    nsec_t began = loop_share_begin(set->sessions);
     for (size_t i = set->n; i-- > 0;)
         set->slots[i].source = set->slots[i].class->close(set->slots[i].source);
     loop_share_spend_since(set->sessions, began);

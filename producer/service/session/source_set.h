@@ -23,7 +23,8 @@ struct source_slot {
     uint32_t buffer;
     nsec_t stop_due; // end of the source's trace_duration_ms; NSEC_MAX: none, or not running
     bool running, has_started;
-    bool implicit; // not in the config (implicit_names.h)
+    bool needs_clear; // its buffer was replaced, and the share had no time
+    bool implicit;    // not in the config (implicit_names.h)
 };
 
 // All zero is an empty set.
@@ -31,12 +32,13 @@ struct source_set {
     struct source_slot
         *slots; // owned; the addresses are stable, because sources borrow the writers
     size_t n;
-    size_t n_implicit;          // part of n
-    size_t n_running;           // without implicit sources
-    size_t n_begun;             // sources that were started, or could not be started
-    size_t n_cleared;           // sources whose state was cleared, all together
-    size_t n_flushed;           // sources that were flushed within the share, all together
-    struct loop_timer *starter; // starts the rest when the share has time again; NULL: no limit
+    size_t n_implicit;       // part of n
+    size_t n_running;        // without implicit sources
+    size_t n_begun;          // sources that were started, or could not be started
+    size_t n_cleared;        // sources whose state was cleared, all together
+    size_t n_flushed;        // sources that were flushed within the share, all together
+    size_t n_tried;          // sources that were opened, or could not be opened
+    struct loop_timer *late; // starts and clears the rest when the share has time; NULL: no limit
     struct pid_feed pids;
     struct foreign_helper *helper;          // owned; NULL: none
     struct source_shares *shares;           // borrowed, of the requester; NULL: no limit
@@ -115,7 +117,8 @@ void source_set_dump_copy(struct source_set *set); // in a forked copy of the pr
 void source_set_clear_state(struct source_set *set);
 void source_set_stop(struct source_set *set);
 
-// Replaces buffer number `buffer` by an empty buffer. Sources that write to it clear their state.
+// Replaces buffer number `buffer` by an empty buffer. Sources that write to it clear their state,
+// some of them later if no time is left.
 void source_set_replace_buffer(struct source_set *set, size_t buffer,
                                struct packet_buffer *replacement);
 

@@ -21,8 +21,11 @@
 #include "producer/sources/ftrace/atrace_categories.h"
 #include "producer/sources/ftrace/tracefs.h"
 
+#define UNKNOWN_TOLD 16 // names that are told, with the nearest name
+
 struct known_event {
     const char *group, *name;
+    bool is_added; // by a pattern
 };
 
 VEC_DEFINE(known_events, struct known_event);
@@ -36,6 +39,7 @@ struct builder {
     bool known_read;
     bool throttled; // rss_stat is replaced by its throttled variant
     bool quiet;     // missing events were not requested by name
+    size_t n_unknown;
 };
 
 // Returns the style of events that are not in the generated table.
@@ -240,6 +244,8 @@ static int tell_unknown(struct builder *builder, const char *group, const char *
 {
     if (builder->quiet)
         return 0;
+    if (builder->n_unknown++ >= UNKNOWN_TOLD)
+        return note(&builder->set->unknown, group, name);
     int r = list_all(builder);
     if (r < 0)
         return r;
@@ -274,6 +280,8 @@ static int add_event(struct builder *builder, const char *group, const char *nam
         group = "synthetic";
         name = "rss_stat_throttled";
     }
+    if (event_set_has(set, group, name))
+        return 0;
     enum event_plan_style style = EVENT_PLAN_TYPED;
     if (!ftrace_event_type_by_kernel_name(group, name))
         style = generic_style(builder->config);
@@ -297,7 +305,7 @@ static int add_pattern(struct builder *builder, const char *group, const char *p
         return r;
     size_t n = 0;
     for (size_t i = 0; i < builder->known.n && r == 0; i++) {
-        const struct known_event *event = &builder->known.items[i];
+        struct known_event *event = &builder->known.items[i];
         // The kernel's own record types are not events that can be switched on. A config requests
         // useful types by name.
         if (str_eq(event->group, "ftrace") && !str_eq(group, "ftrace"))
@@ -305,7 +313,9 @@ static int add_pattern(struct builder *builder, const char *group, const char *p
         if (fnmatch(group, event->group, 0) != 0 || fnmatch(pattern, event->name, 0) != 0)
             continue;
         n++;
-        r = add_event(builder, event->group, event->name);
+        if (!event->is_added)
+            r = add_event(builder, event->group, event->name);
+        event->is_added = true;
     }
     if (r == 0 && !n && !builder->quiet) {
         log_warning(builder->log, "ftrace: no event of this kernel matches %s/%s", group, pattern);
@@ -430,6 +440,9 @@ int event_set_build(const char *root, const Pb__FtraceConfig *config, size_t lon
         event_set_done(&set);
         return err_errno(err, r, "ftrace events");
     }
+    if (builder.n_unknown > UNKNOWN_TOLD)
+        log_warning(log, "ftrace: this kernel lacks %zu more events",
+                    builder.n_unknown - UNKNOWN_TOLD);
     choose_compact(&builder);
     *ret = set;
     return 0;

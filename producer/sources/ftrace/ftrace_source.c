@@ -23,6 +23,7 @@
 #include "common/folder.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "producer/foreign/foreign_budget.h"
 #include "producer/ground/proc_text.h"
 #include "producer/ground/process_life.h"
 #include "producer/sources/ftrace/cpu_stats.h"
@@ -58,6 +59,8 @@ struct ftrace_source {
     struct setup setup;
     struct reader reader;
     struct lost_events *lost; // owned
+    bool is_limited;          // the requester is not trusted
+    uint64_t kb_taken;        // of `buffers`
     bool prepared;            // the buffer is open
     bool started;
     struct loop_timer *period, *more;
@@ -75,6 +78,13 @@ struct watch {
     unsigned n_empty; // wake-ups without a page since the last one with a page
 };
 
+// A user who is not trusted may have this much of the kernel's memory, of all processors, and twice
+// the default at least. The limit also bounds the time in which the loop reads all buffers at the
+// end.
+#define LIMITED_BUFFERS_KB (256u << 10)
+
+static struct budget buffers = {.limits = {.what = "KiB of the kernel's buffers"}};
+
 // -- opening --
 
 static int load_names(struct ftrace_source *ftrace, struct err *err)
@@ -88,9 +98,7 @@ static int load_names(struct ftrace_source *ftrace, struct err *err)
         return err_errno(err, r, "printk_formats");
     if (!ftrace->config->symbolize_ksyms)
         return 0;
-    const struct requester *requester = ftrace->env.requester;
-    bool is_limited = requester && requester->is_limited;
-    r = kernel_functions_get(roots->proc, is_limited ? NSEC_MAX : KERNEL_FRESH,
+    r = kernel_functions_get(roots->proc, ftrace->is_limited ? NSEC_MAX : KERNEL_FRESH,
                              &ftrace->symbols.functions);
     if (r < 0)
         log_warning(ftrace->env.log,
@@ -148,8 +156,8 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
 {
     static const Pb__FtraceConfig no_config = PB__FTRACE_CONFIG__INIT;
     int r = check_access(env->roots, err);
-    if (r == 0 && config->ftrace_config && config->ftrace_config->n_kprobe_events > 0 &&
-        env->requester && env->requester->is_limited)
+    bool is_limited = env->requester && env->requester->is_limited;
+    if (r == 0 && is_limited && config->ftrace_config && config->ftrace_config->n_kprobe_events > 0)
         r = err_set(err, -EPERM,
                     "kprobe_events change the kernel's code: only root may record them");
     if (r < 0)
@@ -158,6 +166,7 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     if (!ftrace)
         return err_errno(err, -ENOMEM, "ftrace");
     ftrace->env = *env;
+    ftrace->is_limited = is_limited;
     ftrace->setup.fs.journal_fd = -1;
     ftrace->config = config->ftrace_config ? config->ftrace_config : &no_config;
     setup_warn(ftrace->config, env->log);
@@ -173,6 +182,11 @@ static int ftrace_open(const struct source_env *env, const Pb__DataSourceConfig 
     if (r == 0 && ftrace->events.chosen.n == 0 && ftrace->config->n_ftrace_events > 0 &&
         ftrace->config->n_kprobe_events == 0)
         r = err_set(err, -ENOENT, "this kernel has none of the events");
+    if (r == 0 && is_limited && !setup_is_own(env->roots, ftrace->config, &ftrace->events))
+        r = err_set(err, -EPERM,
+                    "instance_name, preserve_ftrace_buffer, enable_function_graph and, before "
+                    "Linux 6.10, ftrace/print use a buffer that others may use: only root may "
+                    "record them");
     if (r == 0)
         r = add_ends(ftrace);
     if (r == 0 && !(ftrace->lost = lost_events_new(&ftrace->events)))
@@ -547,15 +561,41 @@ static void end(struct ftrace_source *ftrace)
         ftrace->env.pids->has_exits = false;
     reader_done(&ftrace->reader);
     setup_close(&ftrace->setup, ftrace->env.log);
+    if (ftrace->kb_taken)
+        budget_give(&buffers, ftrace->env.requester->payer, ftrace->kb_taken);
+    ftrace->kb_taken = 0;
     ftrace->started = ftrace->prepared = false;
+}
+
+// Returns the KiB that are left for the buffer of each processor, or UINT64_MAX.
+static uint64_t buffer_kb_left(const struct ftrace_source *ftrace, uint64_t n_cpus)
+{
+    static const Pb__FtraceConfig no_config = PB__FTRACE_CONFIG__INIT;
+    if (!ftrace->is_limited)
+        return UINT64_MAX;
+    uint64_t most = 2 * n_cpus * setup_buffer_kb(&no_config, setup_ram_bytes(), n_cpus);
+    uint64_t held = budget_held(&buffers, ftrace->env.requester->payer);
+    most = most > LIMITED_BUFFERS_KB ? most : LIMITED_BUFFERS_KB;
+    return held < most ? (most - held) / n_cpus : 0;
 }
 
 static int open_buffer(struct ftrace_source *ftrace, struct err *err)
 {
-    int r = setup_open(ftrace->env.roots, ftrace->config, &ftrace->events, ftrace->env.log,
+    uint64_t n_cpus = (uint64_t)sysconf(_SC_NPROCESSORS_CONF);
+    uint64_t kb = buffer_kb_left(ftrace, n_cpus);
+    if (kb == 0)
+        return err_set(err, -EDQUOT,
+                       "the recordings of user %u have all of the kernel's buffers that they may "
+                       "have",
+                       (unsigned)ftrace->env.requester->uid);
+    int r = setup_open(ftrace->env.roots, ftrace->config, &ftrace->events, kb, ftrace->env.log,
                        &ftrace->setup, err);
     if (r < 0)
         return r;
+    uint64_t page_kb = (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+    uint64_t taken = ftrace->is_limited ? n_cpus * ftrace->setup.buffer_pages * page_kb : 0;
+    if (taken && budget_take(&buffers, ftrace->env.requester->payer, taken, 0, NULL) == 0)
+        ftrace->kb_taken = taken;
     r = init_reader(ftrace, err);
     if (r < 0)
         end(ftrace);

@@ -50,8 +50,14 @@ struct step {
     struct setup *setup;
     const Pb__FtraceConfig *config;
     struct event_set *set;
+    uint64_t most_kb; // of the buffer of each processor
     const struct log *log;
 };
+
+uint64_t setup_ram_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 uint64_t setup_buffer_kb(const Pb__FtraceConfig *config, uint64_t ram_bytes, uint64_t n_cpus)
 {
@@ -225,9 +231,17 @@ static void choose_buffer_size(const struct step *step)
 {
     uint64_t page_size = (uint64_t)sysconf(_SC_PAGESIZE), kb = 0;
     if (!step->config->preserve_ftrace_buffer) {
-        kb = setup_buffer_kb(step->config, (uint64_t)sysconf(_SC_PHYS_PAGES) * page_size,
+        kb = setup_buffer_kb(step->config, setup_ram_bytes(),
                              (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
-        if (kb < step->config->buffer_size_kb)
+        bool is_left = kb > step->most_kb;
+        if (is_left)
+            kb = step->most_kb;
+        if (is_left)
+            log_warning(step->log,
+                        "ftrace: buffer_size_kb is lowered to %" PRIu64 ": this is left of the "
+                        "kernel's memory for the recordings of the user",
+                        kb);
+        else if (kb < step->config->buffer_size_kb)
             log_warning(step->log,
                         "ftrace: buffer_size_kb: %" PRIu32 " is lowered to %" PRIu64
                         ": the buffers of all processors take no more than 1 GiB and a %dth of "
@@ -257,12 +271,26 @@ static bool is_option_name(const char *name)
     return *name;
 }
 
+// Returns whether the config sets the same option again.
+static bool is_set_again(const Pb__FtraceConfig *config, size_t i)
+{
+    const Pb__FtraceConfig__TracefsOption *option = config->tracefs_options[i];
+    for (size_t k = i + 1; k < config->n_tracefs_options; k++)
+        if (config->tracefs_options[k]->name &&
+            str_eq(config->tracefs_options[k]->name, option->name ? option->name : ""))
+            return true;
+    return false;
+}
+
+// The kernel may wait for all processors when an option changes. Therefore only the last state of
+// an option is set.
 static void set_options(const struct step *step)
 {
     for (size_t i = 0; i < step->config->n_tracefs_options; i++) {
         const Pb__FtraceConfig__TracefsOption *option = step->config->tracefs_options[i];
         const char *name = option->name ? option->name : "";
-        if (option->state == PB__FTRACE_CONFIG__TRACEFS_OPTION__STATE__STATE_UNKNOWN)
+        if (is_set_again(step->config, i) ||
+            option->state == PB__FTRACE_CONFIG__TRACEFS_OPTION__STATE__STATE_UNKNOWN)
             continue;
         if (!is_option_name(name)) {
             log_warning(step->log, "ftrace: tracefs_options: \"%s\" is not the name of an option",
@@ -520,7 +548,8 @@ bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *conf
 }
 
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
-               struct event_set *set, const struct log *log, struct setup *ret, struct err *err)
+               struct event_set *set, uint64_t most_kb, const struct log *log, struct setup *ret,
+               struct err *err)
 {
     struct setup setup = {.fs.journal_fd = -1};
     struct tracefs_options options = {
@@ -538,7 +567,8 @@ int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
     r = tracefs_open(&options, &setup.fs, err);
     if (r < 0)
         return r;
-    struct step step = {.setup = &setup, .config = config, .set = set, .log = log};
+    struct step step = {
+        .setup = &setup, .config = config, .set = set, .most_kb = most_kb, .log = log};
     r = apply(&step, &layout, err);
     if (r < 0)
         setup_close(&setup, log);

@@ -34,9 +34,11 @@ bool setup_is_own(const struct source_roots *roots, const Pb__FtraceConfig *conf
                   const struct event_set *set);
 
 // Opens the buffer and sets everything except events and tracers. Nothing is recorded yet. Adds the
-// config's kprobes to `set`; a kprobe that cannot be created goes into `set->failed`.
+// config's kprobes to `set`; a kprobe that cannot be created goes into `set->failed`. The buffer of
+// a processor takes at most `most_kb`.
 int setup_open(const struct source_roots *roots, const Pb__FtraceConfig *config,
-               struct event_set *set, const struct log *log, struct setup *ret, struct err *err);
+               struct event_set *set, uint64_t most_kb, const struct log *log, struct setup *ret,
+               struct err *err);
 
 // Switches events and tracers on, while the buffer is still off. An event that cannot be switched
 // on goes into `set->failed`.
@@ -48,6 +50,8 @@ int setup_switch(struct setup *setup, bool on);
 
 // Switches events and tracers off and restores all settings. All pipes must be closed.
 void setup_close(struct setup *setup, const struct log *log);
+
+uint64_t setup_ram_bytes(void); // of the machine
 
 // Returns the kilobytes of each CPU's buffer by Perfetto's rule: as configured, otherwise 8 MiB on
 // machines with at least 7 GiB, and 2 MiB on others. A configured size is lowered if the buffers of

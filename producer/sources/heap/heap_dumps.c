@@ -181,11 +181,8 @@ void heap_dumps_write_copy(struct heap_source *heap)
 void heap_dumps_due(void *userdata)
 {
     struct heap_source *heap = userdata;
-    nsec_t began = nsec_now(CLOCK_MONOTONIC);
     heap_dumps_hear_answers(heap);
     heap_dumps_write(heap, false);
-    if (heap->env.shares) // the loop counts only processor time
-        loop_share_spend_since(&heap->env.shares->readings, began);
     nsec_t now = nsec_now(CLOCK_BOOTTIME);
     while (heap->dump_due <= now)
         heap->dump_due += heap->settings.dump_interval;

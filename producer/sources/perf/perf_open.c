@@ -291,12 +291,20 @@ static int threads_open(const struct perf_settings *settings, const struct sourc
     return r < 0 ? r : n;
 }
 
+static bool is_repeated(const struct perf_settings *settings, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (settings->pids[k] == settings->pids[i])
+            return true;
+    return false;
+}
+
 // A thread that begins while events are opened is found by the next look.
 static int tasks_open(const struct perf_settings *settings, const struct source_roots *roots,
                       struct perf_opened *opened, struct err *err)
 {
     for (size_t i = 0; i < settings->n_pids; i++)
-        for (int look = 0, n = 1; look < LOOKS_MAX && n > 0; look++) {
+        for (int look = 0, n = !is_repeated(settings, i); look < LOOKS_MAX && n > 0; look++) {
             n = threads_open(settings, roots, settings->pids[i], opened, err);
             if (n < 0)
                 return n;

@@ -38,12 +38,13 @@
 #include "producer/sources/source.h"
 #include "protos/fields.h"
 
-#define WAIT_MAX   (3 * NSEC_PER_SEC)
-#define FLUSH_WAIT (500 * NSEC_PER_MSEC)
-#define STOP_WAIT  (3 * NSEC_PER_SEC)
-#define ERR_MAX    160
-#define USER_HZ    1000 // samples a second on each CPU that one user may ask for
-#define MARKS_FROM ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
+#define WAIT_MAX      (3 * NSEC_PER_SEC)
+#define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
+#define STOP_WAIT     (3 * NSEC_PER_SEC)
+#define ERR_MAX       160
+#define USER_HZ       1000 // samples a second on each CPU that one user may ask for
+#define USER_RINGS_KB (16u << 10)
+#define MARKS_FROM    ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
 
 extern const struct source_class perf_class;
 
@@ -73,6 +74,7 @@ struct perf_source {
     uint64_t read_until; // all records up to this time are read
     int n_doubted;       // rounds whose samples are doubtful, from this one on
     uint64_t hz_taken;   // of `frequencies`
+    uint64_t kb_taken;   // of `rings`
     uint64_t n_unknown;  // samples that are left out because a ring was full
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many, n_missed;
     uint64_t last_unwind, n_not_unwound;
@@ -83,6 +85,11 @@ struct perf_source {
 // share the limits.
 static struct budget frequencies = {
     .limits = {.what = "samples a second", .each_max = USER_HZ, .all_max = 4 * (uint64_t)USER_HZ}};
+
+// The memory of the rings is the kernel's.
+static struct budget rings = {.limits = {.what = "KiB of rings on each processor",
+                                         .each_max = USER_RINGS_KB,
+                                         .all_max = 4 * (uint64_t)USER_RINGS_KB}};
 
 // Samples that wait.
 
@@ -468,7 +475,9 @@ static struct source *perf_close(struct source *source)
     perf_code_done(&perf->code);
     free(perf->waiting);
     if (perf->hz_taken)
-        budget_give(&frequencies, perf->env.requester->uid, perf->hz_taken);
+        budget_give(&frequencies, perf->env.requester->payer, perf->hz_taken);
+    if (perf->kb_taken)
+        budget_give(&rings, perf->env.requester->payer, perf->kb_taken);
     free(perf);
     return NULL;
 }
@@ -503,6 +512,24 @@ static int limit(const struct source_env *env, struct perf_settings *settings, s
     return 0;
 }
 
+static int take_budgets(struct perf_source *perf, struct err *err)
+{
+    uint64_t payer = perf->env.requester->payer, hz = perf->settings.interval;
+    uint64_t kb = (uint64_t)perf->settings.ring_pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    int r = budget_take(&frequencies, payer, hz, now, err);
+    if (r < 0)
+        return r;
+    r = budget_take(&rings, payer, kb, now, err);
+    if (r < 0) {
+        budget_give(&frequencies, payer, hz);
+        return r;
+    }
+    perf->hz_taken = hz;
+    perf->kb_taken = kb;
+    return 0;
+}
+
 static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *config,
                      struct source **ret, struct err *err)
 {
@@ -520,14 +547,10 @@ static int perf_open(const struct source_env *env, const Pb__DataSourceConfig *c
     perf->settings = settings;
     perf->layout = perf_events_layout(&perf->settings);
     perf->is_limited = env->requester && env->requester->is_limited;
-    if (perf->is_limited) {
-        r = budget_take(&frequencies, env->requester->uid, settings.interval,
-                        nsec_now(CLOCK_MONOTONIC), err);
-        if (r < 0) {
-            free(perf);
-            return r;
-        }
-        perf->hz_taken = settings.interval;
+    r = perf->is_limited ? take_budgets(perf, err) : 0;
+    if (r < 0) {
+        free(perf);
+        return r;
     }
     perf->sample_size = sizeof(struct perf_waiting) + settings.n_events * sizeof(uint64_t);
     if (settings.n_shards > 1 && getrandom(&random, sizeof(random), GRND_NONBLOCK) > 0)

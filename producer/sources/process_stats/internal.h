@@ -42,7 +42,8 @@ struct process {
     uint32_t n_threads;  // number when they were last written
     uint32_t generation; // of the last walk over /proc that met the process
     uint64_t start_ticks;
-    nsec_t seen; // time of the last poll that met the process
+    nsec_t seen;        // time of the last poll that met the process
+    uint32_t fds_round; // the last round that wrote its open files
     char comm[COMM_BYTES_MAX];
     int fds[N_PROCESS_FILES]; // owned; -1: not kept open
     struct process_counters last;
@@ -97,6 +98,9 @@ struct process_stats {
     size_t n_known_max;      // processes and threads; a larger number starts a sweep
     bool has_orphans;        // a process has ended since process_end_orphans()
     nsec_t scan_time;        // timestamp of the current packets
+    nsec_t fds_until;        // end of this look at open files (work_time.h)
+    uint32_t fds_round;      // a round may take several looks
+    bool fds_late, fds_told; // this look had no more time, and any look had none
     struct loop_timer *poller, *drainer;
     uint64_t n_missed; // polls that were left out
     uint32_t n_ttl_ticks, n_ticks;

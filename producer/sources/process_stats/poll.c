@@ -23,7 +23,8 @@
 #define FD_PATH_MAX       512
 #define FD_ROOM           (PROCESS_ROOM + FD_PATH_MAX + 32)
 #define N_POLLS_SKIPPED   16
-#define N_FDS_MAX         65536 // of a process
+#define N_FDS_MAX         65536                 // of a process
+#define FDS_TIME          (100 * NSEC_PER_MSEC) // for the open files of all processes in a look
 
 void poll_end_packet(struct process_stats *ps)
 {
@@ -205,15 +206,41 @@ static void write_fd(struct process_stats *ps, const struct process *process,
     map64_set(&ps->seen_fds, key, process_mark(process));
 }
 
-static void write_fds(struct process_stats *ps, const struct process *process)
+// A look goes on where the last look had no more time.
+static void begin_fds(struct process_stats *ps)
+{
+    ps->fds_until = work_time_now() + FDS_TIME;
+    ps->fds_round += !ps->fds_late;
+    ps->fds_late = false;
+}
+
+static bool fds_have_time(struct process_stats *ps)
+{
+    if (!ps->fds_late && work_time_now() >= ps->fds_until) {
+        ps->fds_late = true;
+        if (!ps->fds_told)
+            log_warning(ps->env.log, "linux.process_stats: the open files of all processes take "
+                                     "too long: each look reads a part of them");
+        ps->fds_told = true;
+    }
+    return !ps->fds_late;
+}
+
+static void write_fds(struct process_stats *ps, struct process *process)
 {
     struct fds_call call = {.pid = process->pid};
     char list[PROCESS_FILE_PIECE];
     size_t mark = 0;
     int n;
+    if (process->fds_round == ps->fds_round || !fds_have_time(ps))
+        return;
+    process->fds_round = ps->fds_round;
+    if (!requester_may_trace(ps->env.requester, ps->env.roots->proc, process->pid))
+        return;
     snprintf(call.proc, sizeof(call.proc), "%s", ps->env.roots->proc);
-    while (call.n_skipped < N_FDS_MAX && (n = process_call(call.proc, call.pid, fds_list, &call,
-                                                           sizeof(call), list, sizeof(list))) > 0)
+    while (call.n_skipped < N_FDS_MAX && fds_have_time(ps) &&
+           (n = process_call(call.proc, call.pid, fds_list, &call, sizeof(call), list,
+                             sizeof(list))) > 0)
         for (const char *at = list; at < list + n; call.n_skipped++) {
             struct fds_entry entry;
             memcpy(&entry, at, sizeof(entry));
@@ -228,7 +255,8 @@ void poll_fds_of_all(struct process_stats *ps)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     size_t cursor = 0;
-    for (const struct process *process; (process = process_each(ps, &cursor));)
+    begin_fds(ps);
+    for (struct process *process; (process = process_each(ps, &cursor));)
         write_fds(ps, process);
     poll_end_packet(ps);
 }
@@ -349,6 +377,7 @@ void poll_all(struct process_stats *ps)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     ps->generation++;
+    begin_fds(ps);
     rewinddir(ps->proc_dir);
     for (int32_t pid; (pid = process_next(ps->proc_dir));)
         poll_process(ps, pid);
