@@ -60,10 +60,12 @@ static void signal_ready(void *userdata)
             child_ended(run);
         } else if (number == SIGUSR1)
             session_dump(run->session);
-        else if (session_get_state(run->session) != SESSION_STARTED)
-            session_abort(run->session);
-        else
+        else if (session_get_state(run->session) == SESSION_STARTED)
             session_stop(run->session);
+        else {
+            run->was_aborted = session_get_state(run->session) == SESSION_STOPPING;
+            session_abort(run->session);
+        }
     }
 }
 
@@ -85,38 +87,65 @@ static int open_stream(struct profile_run *run, struct err *err)
     return 0;
 }
 
-int profile_run_pour(const struct profile_run *run, struct err *err)
+static int pour(const struct profile_run *run, int fd, struct err *err)
 {
     bool write;
-    if (run->stream_fd < 0)
-        return 0;
     int r = lseek(run->stream_fd, 0, SEEK_SET) < 0 ? -errno : 0;
     if (r == 0)
-        r = fd_copy(run->stream_fd, run->direct_fd >= 0 ? run->direct_fd : STDOUT_FILENO, &write);
+        r = fd_copy(run->stream_fd, fd, &write);
     return r < 0 ? err_errno(err, r, "%s", profile_run_name(run)) : 0;
 }
 
-// Chooses the names beside the output. A folder may permit no new files, and a device or a link
-// must stay: such an output is written directly.
+int profile_run_pour(const struct profile_run *run, struct err *err)
+{
+    if (run->stream_fd < 0 || run->keeps_older)
+        return 0;
+    return pour(run, run->direct_fd >= 0 ? run->direct_fd : STDOUT_FILENO, err);
+}
+
+// The copy of a recorder that was killed may be all that is left of its profile.
+static void keep_part(const struct profile_run *run)
+{
+    struct stat st;
+    char old[PATH_MAX + 8];
+    snprintf(old, sizeof(old), "%s.old", run->part_path);
+    if (lstat(run->part_path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0 &&
+        rename(run->part_path, old) == 0 && !run->quiet)
+        fprintf(stderr, CLI_PROGRAM ": %s of an earlier recording is now %s\n", run->part_path,
+                old);
+}
+
+// Chooses the names beside the output. Returns whether the folder permits new files.
+static bool choose_names(struct profile_run *run)
+{
+    const char *path = run->out_path;
+    struct trace_file *file;
+    int n = snprintf(run->new_path, sizeof(run->new_path), "%s.part-%d", path, (int)getpid());
+    snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
+    if (n > 0 && (size_t)n < sizeof(run->new_path) &&
+        profile_save_make_file(run->new_path, path, &file, NULL) == 0) {
+        trace_file_free(file);
+        unlink(run->new_path);
+        return true;
+    }
+    run->new_path[0] = run->part_path[0] = '\0';
+    return false;
+}
+
+// A folder may permit no new files, and a device or a link must stay: such an output is written
+// itself, at the end.
 static int open_file(struct profile_run *run, struct err *err)
 {
     struct stat st;
     const char *path = run->out_path;
-    bool is_there = lstat(path, &st) == 0;
-    int n = snprintf(run->new_path, sizeof(run->new_path), "%s.part.new", path);
-    snprintf(run->part_path, sizeof(run->part_path), "%s.part", path);
-    bool fits = n > 0 && (size_t)n < sizeof(run->new_path);
-    if (fits && (!is_there || S_ISREG(st.st_mode))) {
-        struct trace_file *file;
-        if (profile_save_make_file(run->new_path, path, &file, err) == 0) {
-            trace_file_free(file);
-            unlink(run->new_path);
-            run->keeps_older = is_there && st.st_size > 0;
-            return 0;
-        }
-        *err = (struct err){0};
+    bool is_there = lstat(path, &st) == 0, is_regular = is_there && S_ISREG(st.st_mode);
+    run->keeps_older = is_regular && st.st_size > 0;
+    if ((!is_there || is_regular) && choose_names(run)) {
+        keep_part(run);
+        return 0;
     }
-    run->new_path[0] = run->part_path[0] = '\0';
+    if (run->keeps_older)
+        return access(path, W_OK) < 0 ? err_errno(err, -errno, "%s", path) : open_stream(run, err);
     int r = readout_open(path, false, &run->direct_fd, err);
     if (r < 0)
         return r;
@@ -131,16 +160,26 @@ static int open_stdout(struct profile_run *run, struct err *err)
     return err_hint(err, -EINVAL, "redirect it to a file or a pipe");
 }
 
+static int replace_older(const struct profile_run *run, struct err *err)
+{
+    CLEANUP(close_fdp) int fd = -1;
+    int r = readout_open(run->out_path, false, &fd, err);
+    return r == 0 ? pour(run, fd, err) : r;
+}
+
 int profile_run_publish(const struct profile_run *run, bool has_profile, struct err *err)
 {
-    bool is_new = run->new_path[0], stays = is_new && run->keeps_older && !has_profile;
-    if (is_new && !stays && rename(run->new_path, run->out_path) < 0) {
-        int r = err_errno(err, -errno, "%s", run->out_path);
-        return err_hint(err, r, "the profile is in %s", run->new_path);
-    }
+    bool is_new = run->new_path[0], stays = run->keeps_older && !has_profile;
+    int r = 0;
     if (stays)
         unlink(run->new_path);
-    if (run->save.has_copy)
+    else if (is_new && rename(run->new_path, run->out_path) < 0)
+        r = err_errno(err, -errno, "%s", run->out_path);
+    else if (!is_new && run->keeps_older)
+        r = replace_older(run, err);
+    if (r < 0)
+        return is_new ? err_hint(err, r, "the profile is in %s", run->new_path) : r;
+    if (has_profile && profile_save_has_copy(&run->save))
         unlink(run->part_path);
     if (!run->quiet)
         fprintf(stderr, CLI_PROGRAM ": %s%s\n", profile_run_name(run),
@@ -151,13 +190,13 @@ int profile_run_publish(const struct profile_run *run, bool has_profile, struct 
 void profile_run_tell_part(const struct profile_run *run, struct err *err)
 {
     struct stat st;
-    bool has_copy = run->save.has_copy;
+    bool has_copy = profile_save_has_copy(&run->save);
     if (!run->new_path[0])
         return;
-    if (lstat(run->new_path, &st) == 0 && st.st_size > 0)
-        has_copy |= rename(run->new_path, run->part_path) == 0;
-    else
+    if (has_copy || lstat(run->new_path, &st) < 0 || st.st_size == 0)
         unlink(run->new_path);
+    else
+        has_copy = rename(run->new_path, run->part_path) == 0;
     if (has_copy)
         err_hint(err, -EIO, "%s%swhat was recorded is in %s", run->keeps_older ? run->out_path : "",
                  run->keeps_older ? " stays as it was; " : "", run->part_path);
@@ -221,7 +260,12 @@ int profile_run_session(struct profile_run *run, struct err *err)
         r = session_write_late(run->session, file, err);
     if (r == 0)
         r = run_loop(run, err);
-    return r == 0 ? session_result(run->session, err) : r;
+    if (r == 0)
+        r = session_result(run->session, err);
+    return r == 0 && run->was_aborted
+               ? err_set(err, -EINTR, "%s: a second signal has ended the writing",
+                         profile_run_name(run))
+               : r;
 }
 
 int profile_run_open_output(struct profile_run *run, struct err *err)

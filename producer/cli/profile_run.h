@@ -36,6 +36,7 @@ struct profile_run {
     // A new file gets its name when it is whole. Until then, `save` has what was recorded so far.
     char new_path[PATH_MAX], part_path[PATH_MAX];
     bool keeps_older; // an older file stays unless the trace has a profile
+    bool was_aborted; // by a second signal, while the trace was written
     struct profile_save save;
 };
 

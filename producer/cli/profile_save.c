@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #define DELAY_MAX   (10 * NSEC_PER_SEC)
 #define REST        20 // pause between two copies, in multiples of the time of one
 #define CHILD_MAX_S 60 // a copy that takes longer is given up
+#define NOT_SAVED   "the profile so far is not saved: "
 
 int profile_save_make_file(const char *path, const char *name, struct trace_file **ret,
                            struct err *err)
@@ -67,11 +70,18 @@ static void run_child(struct profile_save *save)
     sigaddset(&alarms, SIGALRM);
     signal(SIGALRM, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &alarms, NULL);
-    alarm(CHILD_MAX_S);
+    alarm(2 * CHILD_MAX_S); // the recorder may end before
     int r = write_copy(save, &err);
-    if (r < 0 && !save->has_failed)
-        log_warning(save->log, "the profile so far is not saved: %s", err.text);
+    if (r < 0 && !save->has_told)
+        log_warning(save->log, NOT_SAVED "%s", err.text);
     _exit(r < 0);
+}
+
+static void tell(struct profile_save *save, const char *why)
+{
+    if (!save->has_told)
+        log_warning(save->log, NOT_SAVED "%s", why);
+    save->has_told = true;
 }
 
 static void save_later(struct profile_save *save, nsec_t delay)
@@ -83,6 +93,10 @@ static void save_now(void *userdata)
 {
     struct profile_save *save = userdata;
     struct session_counts counts;
+    if (save->writer > 0) {
+        kill(save->writer, SIGKILL);
+        return;
+    }
     session_get_counts(save->session, &counts);
     if (counts.events == 0) {
         save_later(save, FIRST_DELAY);
@@ -94,10 +108,26 @@ static void save_now(void *userdata)
     if (save->writer == 0)
         run_child(save);
     session_end_copy(save->session);
-    if (save->writer > 0)
-        return;
-    save->writer = 0;
-    save_later(save, DELAY_MAX);
+    if (save->writer < 0)
+        tell(save, strerror(errno));
+    save_later(save, save->writer > 0 ? CHILD_MAX_S * NSEC_PER_SEC : DELAY_MAX);
+    save->writer = save->writer > 0 ? save->writer : 0;
+}
+
+static void remember_copy(struct profile_save *save)
+{
+    struct stat st;
+    if (lstat(save->path, &st) == 0) {
+        save->device = st.st_dev;
+        save->inode = st.st_ino;
+    }
+}
+
+bool profile_save_has_copy(const struct profile_save *save)
+{
+    struct stat st;
+    return save->inode && lstat(save->path, &st) == 0 && st.st_dev == save->device &&
+           st.st_ino == save->inode;
 }
 
 void profile_save_child_ended(struct profile_save *save)
@@ -105,10 +135,14 @@ void profile_save_child_ended(struct profile_save *save)
     int status;
     if (save->writer == 0 || waitpid(save->writer, &status, WNOHANG) != save->writer)
         return;
-    bool is_saved = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     save->writer = 0;
-    save->has_copy |= is_saved;
-    save->has_failed = !is_saved;
+    if (status == 0)
+        remember_copy(save);
+    if (WIFSIGNALED(status)) {
+        unlink(save->new_path);
+        tell(save, "the process that writes was ended, or has taken more than a minute");
+    }
+    save->has_told |= status != 0;
     save->delay = save->delay * 2 < DELAY_MAX ? save->delay * 2 : DELAY_MAX;
     nsec_t rest = REST * (nsec_now(CLOCK_BOOTTIME) - save->began);
     if (save->timer)

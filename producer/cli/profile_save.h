@@ -22,8 +22,10 @@ struct profile_save {
     struct session *session;  // borrowed
     pid_t writer;             // 0: no copy is being written
     nsec_t began, delay;
-    bool has_failed; // the log has told so
-    bool has_copy;
+    bool has_told; // a failure, once
+    // The last copy, which has the name `path` unless somebody else has replaced it.
+    dev_t device;
+    ino_t inode; // 0: none
 };
 
 // Begins to save the session, which has no file yet. Returns 0 or a negative errno with text.
@@ -33,6 +35,8 @@ int profile_save_begin(struct profile_save *save, struct session *session, struc
 void profile_save_child_ended(struct profile_save *save);
 // Ends the saving. The last complete copy stays.
 void profile_save_end(struct profile_save *save);
+// Returns whether the last copy is there.
+bool profile_save_has_copy(const struct profile_save *save);
 
 // Makes a trace file of a new file `path`, mode 0600; what had this name before is removed. `name`
 // is for messages. Returns 0 or a negative errno with text.

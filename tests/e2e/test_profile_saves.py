@@ -2,8 +2,12 @@
 """A file beside the output has the samples that `mmtrace heap`, `cpu` and `faults` have taken. A
 recorder that is killed leaves this file, and the older output."""
 import os
+import pathlib
+import shlex
+import shutil
 import stat
 import subprocess
+import tempfile
 import unittest
 
 import lib
@@ -13,6 +17,7 @@ from test_heap import TRUTH
 from test_heap_service import Service
 
 UID = 65534
+IMPORTS = ("python3", "-c", "import json, time; import unittest; time.sleep(4)")
 
 
 class Saves(Service):
@@ -21,8 +26,10 @@ class Saves(Service):
         self.part = self.dir / "heap.pftrace.part"
 
     def record(self, *argv, verb="heap", **more):
+        earlier = self.part.stat().st_ino if self.part.exists() else 0
         recorder = self.start(MMTRACE, verb, "-o", self.trace, *argv, **more)
-        wait_for(lambda: self.part.exists() or recorder.poll() is not None, "a copy")
+        wait_for(lambda: recorder.poll() is not None
+                 or (self.part.exists() and self.part.stat().st_ino != earlier), "a copy")
         self.assertTrue(self.part.exists(), recorder.poll() is not None and recorder.stderr.read())
         return recorder
 
@@ -33,7 +40,7 @@ class Saves(Service):
         recorder.kill()
         recorder.wait()
         # a copy that is just being made becomes complete
-        wait_for(lambda: "heap.pftrace.part.new" not in self.names(), "the last copy")
+        wait_for(lambda: not any(".part-" in name for name in self.names()), "the last copy")
 
     def check_profile(self, trace, function="keep_large"):
         taken = self.query("select sum(size), count(distinct ts) from heap_profile_allocation "
@@ -49,14 +56,13 @@ class Saves(Service):
         self.kill(self.record("-p", target.pid))
         self.assertEqual(self.trace.read_text(), "older")
         self.check_profile(self.part)
-        # The next recording has the process, and its result takes the places of both files.
-        again = self.start(MMTRACE, "heap", "-o", self.trace, "-p", target.pid)
-        self.until_said(again, "attached")
-        states.wait_for_cpu(target.pid)
+        # The next recording has the process, and keeps the copy.
         before = self.part.read_bytes()
-        wait_for(lambda: self.part.read_bytes() != before, "a copy")
-        self.end(again)
-        self.assertEqual(self.names(), ["heap.db", "heap.pftrace"])
+        again = self.record("-p", target.pid)
+        said = self.end(again)
+        self.assertIn("heap.pftrace.part of an earlier recording is now ", said)
+        self.assertEqual(self.names(), ["heap.db", "heap.pftrace", "heap.pftrace.part.old"])
+        self.assertEqual(pathlib.Path(f"{self.part}.old").read_bytes(), before)
         self.check_profile(self.trace)
 
     def test_copies_change_nothing_in_the_recording(self):
@@ -111,23 +117,45 @@ class Saves(Service):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.names(), ["heap.pftrace"])
         self.check_profile(self.trace)
+        older = self.trace.read_bytes()
+        done = self.heap_of_other_user("/nonexistent")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(self.trace.read_bytes(), older)
+        done = self.heap_of_other_user(TRUTH, "1", "1000000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotEqual(self.trace.read_bytes(), older)
+        self.check_profile(self.trace)
         self.trace.unlink()
         done = self.heap_of_other_user("true")
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"{self.trace}: Permission denied", done.stderr)
 
+    def record_on_small_disk(self, size, *fill):
+        """Records on a disk of this size. Returns the messages, and what is on the disk then."""
+        script = (f"mount -t tmpfs -o size={size} tmpfs {self.dir} && cd {self.dir} && "
+                  f"{' '.join(fill)} {MMTRACE} heap -i 64 -o heap.pftrace -- "
+                  f"{shlex.join(IMPORTS)}; echo code $?; ls; "
+                  f"cp -a . {self.copies}")
+        done = run("unshare", "--mount", "sh", "-c", script)
+        self.assertRegex(done.stderr, r"heap\.pftrace\S*: No space left on device")
+        self.assertRegex(done.stdout, r"^code 1\n")
+        return done
+
     @lib.needs_root
     def test_a_disk_that_is_full(self):
-        """The recorder says once that it cannot save the profile, and leaves the older one."""
-        script = (f"mount -t tmpfs -o size=64k tmpfs {self.dir} && echo older > {self.trace} && "
-                  f"head -c 56K /dev/zero > {self.dir}/large && "
-                  f"{MMTRACE} heap -i 64 -o {self.trace} -- python3 -c "
-                  f"'import json, time; import unittest; time.sleep(4)'; echo code $?; "
-                  f"cd {self.dir}; cat heap.pftrace; ls")
-        done = run("unshare", "--mount", "sh", "-c", script)
+        """The recorder says once that it cannot save the profile, and leaves the older one. If the
+        disk has room for a copy, but not for a second one, the copy stays."""
+        self.copies = pathlib.Path(tempfile.mkdtemp(prefix="heap-copies-"))
+        self.addCleanup(shutil.rmtree, self.copies)
+        done = self.record_on_small_disk("64k", "echo older > heap.pftrace;",
+                                         "head -c 56K /dev/zero > large;")
         self.assertEqual(done.stderr.count("the profile so far is not saved: "), 1, done.stderr)
-        self.assertRegex(done.stderr, r"heap\.pftrace\S*: No space left on device")
-        self.assertRegex(done.stdout, r"^code 1\nolder\n")
+        self.assertEqual((self.copies / "heap.pftrace").read_text(), "older\n")
+        (self.copies / "heap.pftrace").unlink()
+        run(MMTRACE, "heap", "-i", "64", "-o", self.trace, "--", *IMPORTS)
+        size = self.trace.stat().st_size
+        self.record_on_small_disk(3 * size // 2)
+        self.check_profile(self.copies / "heap.pftrace.part", "")
 
 
 if __name__ == "__main__":
