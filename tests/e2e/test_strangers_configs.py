@@ -115,7 +115,7 @@ time.sleep(300)
     def test_memory_of_the_kernel(self):
         before = available_mb()
         said = self.record(perf("ring_buffer_pages: 2048 ") * 8, 1)
-        self.assertIn("KiB of rings on each processor", said)
+        self.assertIn("pages of rings on each processor", said)
         self.record(ftrace(EXEC + "buffer_size_kb: 4000000 ") * 4, 1)
         self.assertGreater(available_mb(), before - 1000)
         # the daemon gives all of it back

@@ -38,13 +38,13 @@
 #include "producer/sources/source.h"
 #include "protos/fields.h"
 
-#define WAIT_MAX      (3 * NSEC_PER_SEC)
-#define FLUSH_WAIT    (500 * NSEC_PER_MSEC)
-#define STOP_WAIT     (3 * NSEC_PER_SEC)
-#define ERR_MAX       160
-#define USER_HZ       1000 // samples a second on each CPU that one user may ask for
-#define USER_RINGS_KB (16u << 10)
-#define MARKS_FROM    ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
+#define WAIT_MAX   (3 * NSEC_PER_SEC)
+#define FLUSH_WAIT (500 * NSEC_PER_MSEC)
+#define STOP_WAIT  (3 * NSEC_PER_SEC)
+#define ERR_MAX    160
+#define USER_HZ    1000 // samples a second on each CPU that one user may ask for
+#define USER_PAGES 4096
+#define MARKS_FROM ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
 
 extern const struct source_class perf_class;
 
@@ -71,11 +71,11 @@ struct perf_source {
     uint8_t *waiting;
     size_t waiting_size, waiting_capacity, sample_size;
     bool is_started, has_ended, is_kernel_read, is_limited;
-    uint64_t read_until; // all records up to this time are read
-    int n_doubted;       // rounds whose samples are doubtful, from this one on
-    uint64_t hz_taken;   // of `frequencies`
-    uint64_t kb_taken;   // of `rings`
-    uint64_t n_unknown;  // samples that are left out because a ring was full
+    uint64_t read_until;  // all records up to this time are read
+    int n_doubted;        // rounds whose samples are doubtful, from this one on
+    uint64_t hz_taken;    // of `frequencies`
+    uint64_t pages_taken; // of `rings`
+    uint64_t n_unknown;   // samples that are left out because a ring was full
     uint64_t n_samples, n_lost, n_left_out, n_refused, n_too_many, n_missed;
     uint64_t last_unwind, n_not_unwound;
     char problem[ERR_MAX];
@@ -87,9 +87,9 @@ static struct budget frequencies = {
     .limits = {.what = "samples a second", .each_max = USER_HZ, .all_max = 4 * (uint64_t)USER_HZ}};
 
 // The memory of the rings is the kernel's.
-static struct budget rings = {.limits = {.what = "KiB of rings on each processor",
-                                         .each_max = USER_RINGS_KB,
-                                         .all_max = 4 * (uint64_t)USER_RINGS_KB}};
+static struct budget rings = {.limits = {.what = "pages of rings on each processor",
+                                         .each_max = USER_PAGES,
+                                         .all_max = 4 * (uint64_t)USER_PAGES}};
 
 // Samples that wait.
 
@@ -476,8 +476,8 @@ static struct source *perf_close(struct source *source)
     free(perf->waiting);
     if (perf->hz_taken)
         budget_give(&frequencies, perf->env.requester->payer, perf->hz_taken);
-    if (perf->kb_taken)
-        budget_give(&rings, perf->env.requester->payer, perf->kb_taken);
+    if (perf->pages_taken)
+        budget_give(&rings, perf->env.requester->payer, perf->pages_taken);
     free(perf);
     return NULL;
 }
@@ -515,18 +515,17 @@ static int limit(const struct source_env *env, struct perf_settings *settings, s
 static int take_budgets(struct perf_source *perf, struct err *err)
 {
     uint64_t payer = perf->env.requester->payer, hz = perf->settings.interval;
-    uint64_t kb = (uint64_t)perf->settings.ring_pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     int r = budget_take(&frequencies, payer, hz, now, err);
     if (r < 0)
         return r;
-    r = budget_take(&rings, payer, kb, now, err);
+    r = budget_take(&rings, payer, perf->settings.ring_pages, now, err);
     if (r < 0) {
         budget_give(&frequencies, payer, hz);
         return r;
     }
     perf->hz_taken = hz;
-    perf->kb_taken = kb;
+    perf->pages_taken = perf->settings.ring_pages;
     return 0;
 }
 
