@@ -300,7 +300,7 @@ class Configs(unittest.TestCase):
         done = self.record('data_sources { config { name: "linux.ftrace" ftrace_config { '
                            'ftrace_events: "oom/mark_victim" buffer_size_kb: 4294967295 } } }')
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("buffer_size_kb: 4294967295 is lowered to", self.daemon.said())
+        self.assertIn("buffer_size_kb is lowered to", self.daemon.said())
 
     def test_very_many_data_sources(self):
         """Each data source takes memory of the daemon."""
