@@ -78,10 +78,12 @@ class Saves(Service):
                  for event in packet.one("service_event")]
         self.assertEqual(kinds.count("flush_started"), 1, kinds)
 
+    @lib.needs_root
     def test_a_killed_recorder_of_stacks(self):
+        self.start(TRUTH, "1", "300000000")
         for verb, argv in (("cpu", ("-F", 500)), ("faults", ())):
             with self.subTest(verb):
-                self.kill(self.record(*argv, "--", TRUTH, "1", "300000000", verb=verb))
+                self.kill(self.record(*argv, verb=verb))
                 taken = self.query("select count(*) from perf_sample", self.part)
                 self.assertGreater(taken[0][0], 0)
                 self.part.unlink()

@@ -153,7 +153,7 @@ class Loop(Members):
 
     def test_sources_that_are_opened(self):
         """Sessions that do not start yet open their data sources."""
-        events = field(1, b"*/*")
+        events = field(1, b"[a-m]*/*")
         source = field(2, field(1, field(1, b"linux.ftrace") + field(100, events + field(13, 1))))
         config = field(1, field(1, 64)) + source * 32 + field(12, 1)  # deferred_start
 
