@@ -19,8 +19,9 @@
 
 #include "common/cleanup.h"
 
-#define CHUNK_BYTES 16384
-#define LINKS_MAX   40 // in a path, the kernel's limit
+#define CHUNK_BYTES    16384
+#define NR_CLOSE_RANGE 436 // older headers lack the name
+#define LINKS_MAX      40  // in a path, the kernel's limit
 
 int fd_read_all(int fd, size_t max_bytes, struct strbuf *ret)
 {
@@ -76,6 +77,13 @@ int fd_copy_bytes(int from, int to, uint64_t size, bool *ret_write)
         size -= (uint64_t)n;
     }
     return 0;
+}
+
+void fd_close_from(int first)
+{
+    if (syscall(NR_CLOSE_RANGE, first, ~0U, 0) < 0)
+        for (int fd = first; fd < sysconf(_SC_OPEN_MAX); fd++)
+            close(fd);
 }
 
 int fd_copy(int from, int to, bool *ret_write)

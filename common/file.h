@@ -27,6 +27,9 @@ int fd_write_all(int fd, const void *bytes, size_t size);
 // failure, *ret_write is true if the write failed, false if the read failed.
 int fd_copy(int from, int to, bool *ret_write);
 
+// Closes all descriptors from `first` on.
+void fd_close_from(int first);
+
 // Opens `path` relative to the folder `root_fd`. Links and ".." in `path` cannot lead out of the
 // folder. If openat2(2) is missing (before Linux 5.6) or a filter refuses the call, a path with
 // links is not opened. Returns the descriptor, or a negative errno.

@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+#include "common/file.h"
 #include "common/nsec.h"
 #include "producer/cli/readout.h"
 #include "producer/trace/trace_file.h"
@@ -35,7 +36,7 @@ int profile_save_make_file(const char *path, const char *name, struct trace_file
         return r;
     r = trace_file_new(fd, &options, ret, err);
     if (r < 0)
-        close(fd);
+        close_fd(fd);
     return r;
 }
 
@@ -52,20 +53,12 @@ static int write_copy(struct profile_save *save, struct err *err)
     return r;
 }
 
-// Others recognize the end of the recorder by the end of its descriptors.
-static void close_descriptors(void)
-{
-    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0) == 0)
-        return;
-    for (int fd = (int)sysconf(_SC_OPEN_MAX) - 1; fd > STDERR_FILENO; fd--)
-        close(fd);
-}
-
 static void run_child(struct profile_save *save)
 {
     struct err err = {0};
     sigset_t alarms;
-    close_descriptors();
+    // Others recognize the end of the recorder by the end of its descriptors.
+    fd_close_from(STDERR_FILENO + 1);
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     signal(SIGALRM, SIG_DFL);
@@ -104,14 +97,15 @@ static void save_now(void *userdata)
     }
     save->began = nsec_now(CLOCK_BOOTTIME);
     session_begin_copy(save->session);
-    save->writer = fork();
-    if (save->writer == 0)
+    pid_t writer = fork();
+    int error = errno;
+    if (writer == 0)
         run_child(save);
     session_end_copy(save->session);
-    if (save->writer < 0)
-        tell(save, strerror(errno));
-    save_later(save, save->writer > 0 ? CHILD_MAX_S * NSEC_PER_SEC : DELAY_MAX);
-    save->writer = save->writer > 0 ? save->writer : 0;
+    if (writer < 0)
+        tell(save, strerror(error));
+    save->writer = writer > 0 ? writer : 0;
+    save_later(save, writer > 0 ? CHILD_MAX_S * NSEC_PER_SEC : DELAY_MAX);
 }
 
 static void remember_copy(struct profile_save *save)

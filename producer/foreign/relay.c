@@ -41,6 +41,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/file.h"
 #include "common/sandbox.h"
 #include "common/unix_socket.h"
 #include "producer/ground/self_guard.h"
@@ -57,8 +58,7 @@
 #define UNCLOSED_MAX     64
 #define PAYER_OF_REST    UINT64_MAX
 
-#define NR_PIDFD_OPEN  434
-#define NR_CLOSE_RANGE 436
+#define NR_PIDFD_OPEN 434
 
 // -- in the relay --
 
@@ -238,9 +238,7 @@ static void keep_only(int *a, int *b)
         _exit(0);
     *a = low;
     *b = other;
-    if (syscall(NR_CLOSE_RANGE, other + 1, ~0U, 0) < 0)
-        for (int fd = other + 1; fd < sysconf(_SC_OPEN_MAX); fd++)
-            close(fd);
+    fd_close_from(other + 1);
 }
 
 static void enter_sandbox(void)

@@ -30,7 +30,6 @@
 #include "producer/ground/work_time.h"
 
 #define DESCRIPTORS_MAX 4096
-#define READINGS_MAX    5
 
 int foreign_message_send(int socket_fd, const struct foreign_message *head, const void *bytes,
                          size_t size, int fd)

@@ -26,7 +26,7 @@ static struct kernel_functions *newest; // borrowed; NULL: nobody has a table
 
 // A service manager may pass the file as standard input (StandardInput=file:/proc/kallsyms). The
 // kernel checks rights when the file is opened, so this process needs none.
-int kernel_functions_open(const char *path)
+static int open_kallsyms(const char *path)
 {
     char input[64];
     ssize_t n = readlink("/proc/self/fd/0", input, sizeof(input) - 1);
@@ -83,7 +83,7 @@ static int read_table(struct kernel_functions *kernel)
     char *piece CLEANUP(freep) = malloc(PIECE + 1);
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/kallsyms", kernel->proc);
-    int fd CLEANUP(close_fdp) = kernel_functions_open(path);
+    int fd CLEANUP(close_fdp) = open_kallsyms(path);
     int r = fd < 0 ? fd : piece ? 0 : -ENOMEM;
     size_t kept = 0;
     for (ssize_t n = 1; r == 0 && n > 0;) {

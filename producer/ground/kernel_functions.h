@@ -37,9 +37,6 @@ int kernel_functions_get(const char *proc, nsec_t max_age, struct kernel_functio
 // Takes NULL. Returns NULL.
 struct kernel_functions *kernel_functions_put(struct kernel_functions *kernel);
 
-// Opens the kallsyms text at `path`. Returns the descriptor, or a negative errno.
-int kernel_functions_open(const char *path);
-
 // Returns the number of the function at `address`, or KERNEL_NONE. `kernel` may be NULL.
 uint32_t kernel_functions_find(const struct kernel_functions *kernel, uint64_t address);
 const char *kernel_functions_name(const struct kernel_functions *kernel, uint32_t function);

@@ -11,7 +11,7 @@
 
 #include "common/cleanup.h"
 
-#define READINGS_MAX 3
+#define READINGS_MAX 5
 
 static _Thread_local int schedstat_fd = -1;
 static _Thread_local pid_t opened_by; // a child after fork() opens its own file

@@ -6,7 +6,6 @@ import ctypes
 import os
 import pathlib
 import resource
-import shutil
 import socket
 import struct
 import tempfile
@@ -18,6 +17,7 @@ import states
 import strangers
 from protowire import bind, field, invoke
 from strangers_daemon import ACTIVATE, CONFIG, Daemon, ENABLE, INITIALIZE, SERVED_S
+from strangers_member import Members
 
 
 @lib.needs_root
@@ -270,14 +270,8 @@ class Expressions(unittest.TestCase):
 
 
 @lib.needs_root
-class Configs(unittest.TestCase):
+class Configs(Members):
     """Numbers in the config of a user who may record, but has no other right of root's."""
-
-    def setUp(self):
-        self.daemon = Daemon(self, "--consumer-group", str(strangers.UID)).ready()
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mmtrace-configs-", dir="/var/tmp"))
-        self.addCleanup(shutil.rmtree, self.dir)
-        self.dir.chmod(0o777)
 
     def as_member(self, config, duration_ms, name="trace"):
         path = self.dir / f"{name}.cfg"

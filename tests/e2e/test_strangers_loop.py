@@ -130,12 +130,10 @@ class Loop(Members):
         packets = lib.decode(self.dir / "trace")
         all_begun = [p.one("timestamp") for p in lib.of_kind(packets, "service_event")
                      if p.one("service_event", "all_data_sources_started")]
-        if recorder.returncode != 0:  # a slow machine
-            self.assertEqual(all_begun, [], said)
-            self.skipTest(said)
-        last_began = min(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
-        self.assertEqual(len(all_begun), 1)
-        self.assertGreaterEqual(all_begun[0], last_began)
+        self.assertEqual(len(all_begun), 1 if recorder.returncode == 0 else 0, said)
+        if all_begun:  # a slow machine does not start all of them in time
+            last_began = min(p.one("timestamp") for p in lib.of_kind(packets, "sys_stats"))
+            self.assertGreaterEqual(all_begun[0], last_began)
 
     def test_sources_that_had_no_time(self):
         """The recording says so if it ends before all data sources have begun, even if those that
@@ -215,7 +213,7 @@ class Loop(Members):
         libc = ctypes.CDLL(None, use_errno=True)
         options = f"fd={fuse_fd},rootmode=40000,user_id={UID},group_id={UID},allow_other"
         if libc.mount(b"stranger", os.fsencode(folder), b"fuse", 0, options.encode()) < 0:
-            self.skipTest(os.strerror(ctypes.get_errno()))
+            self.skipTest(f"FUSE cannot be mounted: {os.strerror(ctypes.get_errno())}")
         self.addCleanup(libc.umount2, os.fsencode(folder), 2)
         answers = Answers(self.daemon)
         recorder = self.begin(f'''duration_ms: 6000 data_sources {{ config {{

@@ -280,8 +280,6 @@ static int add_event(struct builder *builder, const char *group, const char *nam
         group = "synthetic";
         name = "rss_stat_throttled";
     }
-    if (event_set_has(set, group, name))
-        return 0;
     enum event_plan_style style = EVENT_PLAN_TYPED;
     if (!ftrace_event_type_by_kernel_name(group, name))
         style = generic_style(builder->config);
@@ -296,6 +294,12 @@ static int add_event(struct builder *builder, const char *group, const char *nam
         return note(&set->failed, group, name);
     }
     return r;
+}
+
+// A config may name an event again and again.
+static int add_named(struct builder *builder, const char *group, const char *name)
+{
+    return event_set_has(builder->set, group, name) ? 0 : add_event(builder, group, name);
 }
 
 static int add_pattern(struct builder *builder, const char *group, const char *pattern)
@@ -337,7 +341,7 @@ static int add_bare_name(struct builder *builder, const char *name)
         if (!group || ftrace_event_type_by_kernel_name(event->group, name))
             group = event->group;
     }
-    return group ? add_event(builder, group, name) : tell_unknown(builder, NULL, name);
+    return group ? add_named(builder, group, name) : tell_unknown(builder, NULL, name);
 }
 
 static int add_text(struct builder *builder, const char *text)
@@ -350,7 +354,7 @@ static int add_text(struct builder *builder, const char *text)
         return -ENOMEM;
     if (strpbrk(text, "*?["))
         return add_pattern(builder, group, slash + 1);
-    return add_event(builder, group, slash + 1);
+    return add_named(builder, group, slash + 1);
 }
 
 static int add_category(struct builder *builder, const char *category)

@@ -233,20 +233,19 @@ static void choose_buffer_size(const struct step *step)
     if (!step->config->preserve_ftrace_buffer) {
         kb = setup_buffer_kb(step->config, setup_ram_bytes(),
                              (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
-        bool is_left = kb > step->most_kb;
-        if (is_left)
+        if (kb > step->most_kb) {
             kb = step->most_kb;
-        if (is_left)
             log_warning(step->log,
                         "ftrace: buffer_size_kb is lowered to %" PRIu64 ": this is left of the "
                         "kernel's memory for the recordings of the user",
                         kb);
-        else if (kb < step->config->buffer_size_kb)
+        } else if (kb < step->config->buffer_size_kb) {
             log_warning(step->log,
                         "ftrace: buffer_size_kb: %" PRIu32 " is lowered to %" PRIu64
                         ": the buffers of all processors take no more than 1 GiB and a %dth of "
                         "the memory",
                         step->config->buffer_size_kb, kb, BUFFERS_RAM_SHARE);
+        }
         kb = set_buffer_size(step, kb);
     }
     if (!kb)

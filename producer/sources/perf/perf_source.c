@@ -43,7 +43,7 @@
 #define STOP_WAIT  (3 * NSEC_PER_SEC)
 #define ERR_MAX    160
 #define USER_HZ    1000 // samples a second on each CPU that one user may ask for
-#define USER_PAGES 4096
+#define USER_PAGES 4096 // of rings on each CPU that one user may have
 #define MARKS_FROM ((uint64_t)PERF_CONTEXT_MAX) // addresses from here on are marks
 
 extern const struct source_class perf_class;

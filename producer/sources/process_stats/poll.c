@@ -377,7 +377,8 @@ void poll_all(struct process_stats *ps)
 {
     ps->scan_time = nsec_now(CLOCK_BOOTTIME);
     ps->generation++;
-    begin_fds(ps);
+    if (ps->config->resolve_process_fds)
+        begin_fds(ps);
     rewinddir(ps->proc_dir);
     for (int32_t pid; (pid = process_next(ps->proc_dir));)
         poll_process(ps, pid);
