@@ -271,6 +271,18 @@ class Stacks(unittest.TestCase):
         self.assertEqual(sum(value for value, in lost), 0)
 
     @needs_tracefs
+    @lib.needs_program("strace")
+    def test_no_event_is_refused_before_it_is_opened(self):
+        """A refused tracepoint costs as much time as an event."""
+        calls = pathlib.Path(self.folder, "calls")
+        answer = run("strace", "-f", "-o", calls, "-e", "trace=perf_event_open", MMTRACE, "faults",
+                     "-o", self.trace, "--", TRUTH, "touch", "20000")
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        opened = [line for line in calls.read_text().splitlines() if "perf_event_open(" in line]
+        self.assertGreater(len(opened), 4, opened)
+        self.assertEqual([line for line in opened if "EINVAL" in line], [])
+
+    @needs_tracefs
     def test_reclaim_has_the_stack_of_who_made_it(self):
         size = 192 << 20
         try:

@@ -6,8 +6,9 @@
 //
 // The timebase also tells which processes begin, end and map code.
 //
-// Counters of the hardware interrupt all code, even code that blocks interrupts, and cannot read
-// every clock there: the kernel refuses such an event, and the raw clock is used.
+// Counters of the hardware interrupt all code, even code that blocks interrupts, as tracepoints
+// stand in all code. Few clocks can be read there: the kernel refuses the others, and the raw clock
+// is used.
 #include "producer/sources/perf/perf_open.h"
 
 #include <dirent.h>
@@ -120,13 +121,21 @@ static int event_call(const void *argument, char *bytes, size_t size)
     return fd < 0 ? -errno : fd;
 }
 
+// The kernel switches an event on when the first program opens it, which waits for all CPUs. On a
+// busy machine, this wait is longer than that for a process: an event of this program then waits
+// instead.
 static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events *events,
                       int group_fd)
 {
     const struct event_call call = {*attr, events->tid, (int)events->cpu, group_fd};
-    return events->tid > 0
-               ? process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0)
-               : event_call(&call, NULL, 0);
+    if (events->tid <= 0)
+        return event_call(&call, NULL, 0);
+    int r = process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0);
+    if (r != -ETIMEDOUT)
+        return r;
+    const struct event_call own = {*attr, 0, (int)events->cpu, -1};
+    int fd CLEANUP(close_fdp) = event_call(&own, NULL, 0);
+    return process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0);
 }
 
 // Opens the timebase without the features that an older kernel, a counter of the hardware, or this
@@ -312,10 +321,18 @@ static int tasks_open(const struct perf_settings *settings, const struct source_
     return opened->events.n ? 0 : err_set(err, -ESRCH, "none of the processes is there");
 }
 
+// The kernel refuses a tracepoint late: a refusal costs as much time as an event.
+static clockid_t first_clock(const struct perf_settings *settings)
+{
+    return settings->events[0].type == PERF_TYPE_TRACEPOINT && settings->clock != CLOCK_MONOTONIC
+               ? CLOCK_MONOTONIC_RAW
+               : settings->clock;
+}
+
 int perf_events_open(const struct perf_settings *settings, const struct source_roots *roots,
                      struct perf_opened *ret, struct err *err)
 {
-    ret->clock = settings->clock;
+    ret->clock = first_clock(settings);
     if (perf_settings_is_of_tasks(settings))
         return tasks_open(settings, roots, ret, err);
     int r = cpus_open(settings, roots, -1, ret, err);
