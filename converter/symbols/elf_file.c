@@ -32,6 +32,7 @@
 #include "common/file.h"
 #include "common/memory.h"
 #include "common/str.h"
+#include "converter/symbols/debug_units.h"
 
 #define BUILD_ID_BYTES_MAX 64
 #define FILE_BYTES_MAX     ((uint64_t)8 << 30)
@@ -42,14 +43,17 @@ struct elf_file {
     Dwfl *dwfl; // owned
     Dwfl_Module *module;
     Dwfl_Callbacks callbacks;
-    char *debug_path; // owned
-    char *debug_file; // owned; path of the debug data; NULL: not found yet
+    char *debug_path;          // owned
+    char *debug_file;          // owned; path of the debug data; NULL: not found yet
+    struct debug_units *units; // owned; NULL: no debug data
+    Dwarf_Addr bias;           // of the debug data
 };
 
 struct elf_file *elf_file_free(struct elf_file *file)
 {
     if (!file)
         return NULL;
+    debug_units_free(file->units);
     dwfl_end(file->dwfl);
     free(file->debug_path);
     free(file->debug_file);
@@ -250,10 +254,10 @@ static bool module_open(struct elf_file *file, const char *path, const char *bui
     if (dwfl_report_end(file->dwfl, NULL, NULL) != 0 || !file->module ||
         !dwfl_module_getelf(file->module, &bias) || !build_id_is(file->module, build_id))
         return false;
-    Dwarf *debug = dwfl_module_getdwarf(file->module, &bias);
+    Dwarf *debug = dwfl_module_getdwarf(file->module, &file->bias);
     if (debug)
         dwarf_new_oom_handler(debug, memory_ran_out);
-    return true;
+    return !debug || debug_units_new(debug, &file->units) == 0;
 }
 
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)
@@ -298,41 +302,26 @@ static void call_place(Dwarf_Die *die, Dwarf_Die *unit, struct elf_symbol *ret)
         ret->source_file = dwarf_filesrc(files, file_index, NULL, NULL);
 }
 
-static size_t scopes_walk(Dwarf_Die *scopes, int n_scopes, Dwarf_Die *unit, struct elf_symbol place,
-                          struct elf_symbol ret[ELF_SYMBOLS_MAX])
-{
-    size_t n = 0;
-    for (int i = 0; i < n_scopes && n < ELF_SYMBOLS_MAX; i++) {
-        int tag = dwarf_tag(&scopes[i]);
-        if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine)
-            continue;
-        place.function = function_name(&scopes[i]);
-        if (place.function)
-            ret[n++] = place;
-        if (tag == DW_TAG_subprogram)
-            break;
-        call_place(&scopes[i], unit, &place);
-    }
-    return n;
-}
-
 // Reads the functions from debug data.
 static size_t debug_lookup(struct elf_file *file, uint64_t address,
                            struct elf_symbol ret[ELF_SYMBOLS_MAX])
 {
-    Dwarf_Addr bias;
-    Dwarf_Die *unit = dwfl_module_addrdie(file->module, address, &bias), *outer = NULL;
-    CLEANUP(freep) Dwarf_Die *scopes = NULL;
-    CLEANUP(freep) Dwarf_Die *nested = NULL;
-    if (!unit || dwarf_getscopes(unit, address - bias, &scopes) <= 0)
-        return 0;
-    int n_nested = dwarf_getscopes_die(&scopes[0], &outer);
-    nested = outer;
+    uint64_t own = address - file->bias; // the address in the debug data
+    Dwarf_Die unit, scopes[ELF_SYMBOLS_MAX];
     struct elf_symbol place = {0};
-    Dwfl_Line *line = dwfl_module_getsrc(file->module, address);
-    if (line)
-        place.source_file = dwfl_lineinfo(line, NULL, &place.line, NULL, NULL, NULL);
-    return n_nested > 0 ? scopes_walk(nested, n_nested, unit, place, ret) : 0;
+    size_t n = 0,
+           n_scopes =
+               file->units ? debug_units_find(file->units, own, &unit, scopes, ELF_SYMBOLS_MAX) : 0;
+    Dwarf_Line *line = n_scopes ? dwarf_getsrc_die(&unit, own) : NULL;
+    if (line && dwarf_lineno(line, &place.line) == 0)
+        place.source_file = dwarf_linesrc(line, NULL, NULL);
+    for (size_t i = 0; i < n_scopes; i++) {
+        place.function = function_name(&scopes[i]);
+        if (place.function)
+            ret[n++] = place;
+        call_place(&scopes[i], &unit, &place);
+    }
+    return n;
 }
 
 static size_t lookup(struct elf_file *file, uint64_t address,

@@ -9,9 +9,10 @@ import unittest
 
 import lib
 
-# keep() is inlined into grow(). Line numbers count from the first line.
+# keep() is inlined into grow(). Compilers leave out memory that is not kept. Line numbers count
+# from the first line.
 SOURCE = """#include <stdlib.h>
-static volatile unsigned sum;
+static volatile unsigned sum; static void *volatile kept;
 static inline __attribute__((always_inline)) char *keep(unsigned long n)
 {
     return malloc(n);
@@ -19,7 +20,7 @@ static inline __attribute__((always_inline)) char *keep(unsigned long n)
 __attribute__((noinline)) void grow(void)
 {
     for (int i = 0; i < 4000; i++)
-        if (keep(1000))
+        if ((kept = keep(1000)))
             sum++;
 }
 __attribute__((noinline)) void burn(void)
@@ -34,8 +35,54 @@ int main(void)
     return 0;
 }
 """
+# Functions of clang and rustc stand in their namespace.
+NAMESPACE = """#include <cstdlib>
+namespace shop {
+static volatile unsigned sum; static void *volatile kept;
+static inline __attribute__((always_inline)) char *keep(unsigned long n)
+{
+    return static_cast<char *>(malloc(n));
+}
+__attribute__((noinline)) static void fill()
+{
+    for (int i = 0; i < 4000; i++)
+        if ((kept = keep(1000)))
+            sum++;
+}
+}
+extern "C" void grow(void)
+{
+    shop::fill();
+}
+"""
+OTHER_MAIN = """
+void grow(void);
+int main(void)
+{
+    grow();
+    return 0;
+}
+"""
+RUST = """#[inline(always)]
+fn keep(n: usize) -> Vec<u8> {
+    Vec::with_capacity(n)
+}
+#[inline(never)]
+fn grow(kept: &mut Vec<Vec<u8>>) {
+    for _ in 0..4000 {
+        kept.push(keep(1000));
+    }
+}
+fn main() {
+    let mut kept = Vec::new();
+    grow(&mut kept);
+    std::process::exit(kept.len() as i32 - 4000);
+}
+"""
 SYMBOLS = ("SELECT name, line_number FROM stack_profile_symbol WHERE source_file GLOB '*work.c' "
            "GROUP BY 1, 2")
+PLACES = ("SELECT DISTINCT replace(name, 'work::', ''), line_number FROM stack_profile_symbol "
+          "WHERE source_file GLOB '*work.*'")
 
 
 @unittest.skipUnless(lib.has_libdw(), "mmsql is built without libdw")
@@ -69,6 +116,42 @@ class Lines(unittest.TestCase):
         self.assertLessEqual({"keep,5", "grow,10", "main,20"}, self.lines_of(self.trace))
         self.assertNotIn("work.c", self.record("heap").stderr)
         self.assertEqual(self.lines_of(self.trace), set())
+
+    def places_of(self, program):
+        done = lib.run(lib.MMTRACE, "heap", "--lines", "-o", self.trace, "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return set(lib.run(lib.MMSQL, "query", "-q", "--csv", self.trace,
+                           PLACES).stdout.splitlines()[1:])
+
+    def build(self, compiler, name, source, *options):
+        path = self.dir / name
+        path.write_text(source)
+        subprocess.run([compiler, "-O2", "-g", path, "-o", path.with_suffix(".out"), *options],
+                       check=True, capture_output=True)
+        return path.with_suffix(".out")
+
+    @lib.needs_program("clang")
+    def test_a_program_of_clang(self):
+        """clang writes no table of the addresses of its units (.debug_aranges)."""
+        program = self.build("clang", "clang_work.c", SOURCE, "-fno-optimize-sibling-calls")
+        self.assertLessEqual({"keep,5", "grow,10", "main,20"}, self.places_of(program))
+
+    @lib.needs_program("clang++")
+    def test_a_program_of_two_compilers(self):
+        """gcc writes the table for its units."""
+        work = self.build("clang++", "clang_work.cc", NAMESPACE, "-c")
+        program = self.build("gcc", "gcc_work.c", OTHER_MAIN, work)
+        self.assertLessEqual({"shop::keep(unsigned long),6", "shop::fill(),11", "main,5"},
+                             self.places_of(program))
+
+    @lib.needs_program("rustc")
+    def test_a_program_of_rust(self):
+        source = self.dir / "work.rs"
+        source.write_text(RUST)
+        subprocess.run(["rustc", "-O", "-g", "--crate-name", "work", source, "-o",
+                        self.dir / "rust_work"], check=True, capture_output=True)
+        self.assertLessEqual({"keep,3", "grow,8", "main,13"},
+                             self.places_of(self.dir / "rust_work"))
 
     @lib.needs_root
     def test_cpu(self):
