@@ -316,6 +316,7 @@ int member_new(struct service *service, const struct service_consumer *consumer,
 static struct session_env member_env(struct member *member)
 {
     struct session_env env = member->service->env.session;
+    env.log = service_log_of(member->service, member->consumer);
     env.ignore_triggers = false;
     env.requester = &member->requester;
     env.shares = member->share ? &member->share->time : NULL;

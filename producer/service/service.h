@@ -85,6 +85,14 @@ struct service_request {
 // before the config is parsed.
 int service_may_ask(struct service *service, const struct service_consumer *consumer,
                     struct err *err);
+// Returns 0 if the config is small enough for the user, or a negative errno with text. Must be
+// called before the config is checked.
+int service_check_size(const Pb__TraceConfig *config, const struct service_consumer *consumer,
+                       struct err *err);
+// Returns the log for lines about a config of the user and about its recording. Valid as long as
+// the service.
+const struct log *service_log_of(const struct service *service,
+                                 const struct service_consumer *consumer);
 // Returns whether a log line about this user's actions may be written now.
 bool service_may_log(struct service *service, const struct service_consumer *consumer);
 

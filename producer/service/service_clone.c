@@ -36,13 +36,13 @@ static struct member *find_for_bugreport(const struct service *service)
 }
 
 static int find_original(const struct service *service, const struct service_clone_request *request,
-                         struct member **ret, struct err *err)
+                         uid_t uid, struct member **ret, struct err *err)
 {
     const char *name = request->unique_session_name;
     bool by_name = !request->session_id && name && *name;
     char printable[QUOTED_MAX];
     struct member *member = request->session_id ? find(service, request->session_id)
-                            : by_name           ? find_named(service, name)
+                            : by_name           ? find_named(service, name, uid)
                                                 : find_for_bugreport(service);
     if (member)
         *ret = member;
@@ -139,16 +139,14 @@ static int make_clone(struct service *service, struct member *original, struct m
     return r;
 }
 
-// Returns whether a trigger of a trusted user has ordered this snapshot. A client can name a
+// Returns the order of a trigger of a trusted user for this snapshot, or NULL. A client can name a
 // trigger that did not come, but not its time.
-static bool take_owed(struct member *original, const struct service_clone_request *request)
+static nsec_t *find_owed(struct member *original, const struct service_clone_request *request)
 {
     for (size_t i = 0; request->trigger && i < OWED_MAX; i++)
-        if (original->owed[i] && original->owed[i] == request->trigger->time) {
-            original->owed[i] = 0;
-            return true;
-        }
-    return false;
+        if (original->owed[i] && original->owed[i] == request->trigger->time)
+            return &original->owed[i];
+    return NULL;
 }
 
 int service_clone(struct service *service, const struct service_consumer *consumer,
@@ -157,7 +155,7 @@ int service_clone(struct service *service, const struct service_consumer *consum
 {
     struct member *original;
     CLEANUP(member_freep) struct member *clone = NULL;
-    int r = find_original(service, request, &original, err);
+    int r = find_original(service, request, consumer->uid, &original, err);
     if (r == 0)
         r = check_clone(original, consumer->uid, request, err);
     if (r == 0)
@@ -167,7 +165,8 @@ int service_clone(struct service *service, const struct service_consumer *consum
     clone->is_clone = true;
     clone->ended_told = !needs_file(original, request);
     clone->started_realtime = original->started_realtime;
-    r = service_check_clone_time(service, clone, take_owed(original, request), err);
+    nsec_t *owed = find_owed(original, request);
+    r = service_check_clone_time(service, clone, owed, err);
     struct loop_share *share = clone->share ? &clone->share->time.sessions : NULL;
     nsec_t began = loop_share_begin(share);
     if (r == 0)
@@ -177,6 +176,8 @@ int service_clone(struct service *service, const struct service_consumer *consum
         r = member_insert(service, clone, err);
     if (r < 0)
         return r;
+    if (owed)
+        *owed = 0;
     const struct session_settings *settings = session_get_settings(clone->session);
     *ret = (struct service_clone_result){
         .session_id = clone->id,

@@ -3,6 +3,9 @@
 // The error for each limit has the limit's name and the numbers. Snapshots are counted separately
 // from sessions, so that evidence can be saved even at the maximum number of sessions. The memory
 // of snapshots counts until they are destroyed.
+//
+// Sessions of trusted users and of all others are counted apart, and a trusted user meets no name
+// and no semaphore of others: nobody else can keep a session of root's from its start.
 #include <errno.h>
 
 #include "producer/service/config/config_check.h"
@@ -11,14 +14,18 @@
 #define MAX_SESSIONS             15
 #define MAX_SESSIONS_PER_UID     5
 #define MAX_SOURCES_OF_MEMBER    32  // each takes time of the loop when the session starts and ends
-#define MAX_ELEMENTS_OF_MEMBER   512 // of the lists in all its data sources
+#define MAX_ELEMENTS_OF_MEMBER   512 // of all lists in its config
 #define MAX_WAIT_OF_MEMBER       (10 * NSEC_PER_SEC) // a start takes its time at once
 #define MAX_WAIT_FOR_SNAPSHOT    NSEC_PER_SEC        // each takes its time at once
 #define ATTEMPTS_AT_ONCE         60 // each costs the check of a config and some lines of the log
 #define ATTEMPTS_A_MINUTE        30
+#define STRANGERS_PAYER          1 // of the only account of its budget
 #define LINES_AT_ONCE            20
 #define LINES_A_MINUTE           20
 #define MAX_BUFFER_BYTES_PER_UID ((uint64_t)128 << 20)
+#define STRANGERS_PART           2 // of max_buffer_bytes: half of it, for all users not trusted
+#define STRANGERS_LINES_AT_ONCE  60
+#define STRANGERS_LINES_A_MINUTE 60
 
 struct service_limits service_default_limits(void)
 {
@@ -35,12 +42,16 @@ struct use {
     uint64_t bytes, bytes_of_payer;
 };
 
-static struct use count_use(const struct service *service, uint64_t payer, bool clones)
+// Counts what the user shares the limits with: the sessions of all trusted users, or those of all
+// others.
+static struct use count_use(const struct service *service, uid_t uid, uint64_t payer, bool clones)
 {
     struct use use = {0};
     for (size_t i = 0; i < service->members.n; i++) {
         const struct member *member = service->members.items[i];
         uint64_t bytes = session_buffer_bytes(member->session);
+        if (service_trusts(member->uid) != service_trusts(uid))
+            continue;
         use.bytes += bytes;
         use.n += member->is_clone == clones;
         if (member->payer != payer)
@@ -80,11 +91,14 @@ static int check_buffer_limits(const struct service *service, uid_t uid, const s
                                uint64_t bytes, uint64_t override_bytes, struct err *err)
 {
     const struct service_limits *limits = &service->limits;
-    if (limits->max_buffer_bytes && use->bytes + bytes > limits->max_buffer_bytes)
+    bool is_trusted = service_trusts(uid);
+    uint64_t most = limits->max_buffer_bytes / (is_trusted ? 1 : STRANGERS_PART);
+    if (most && use->bytes + bytes > most)
         return err_set(err, -ENOSPC,
                        "max_buffer_bytes: %" PRIu64 " kB more would make %" PRIu64
-                       " kB of buffers in all sessions, no more than %" PRIu64 " kB are allowed",
-                       bytes / 1024, (use->bytes + bytes) / 1024, limits->max_buffer_bytes / 1024);
+                       " kB of buffers in all sessions%s, no more than %" PRIu64 " kB are allowed",
+                       bytes / 1024, (use->bytes + bytes) / 1024,
+                       is_trusted ? "" : " of users other than root", most / 1024);
     uint64_t limit = limits->max_buffer_bytes_per_uid;
     if (uid == 0 || limit == 0)
         return 0;
@@ -146,30 +160,29 @@ static size_t count_elements(const ProtobufCMessage *message)
     return n;
 }
 
-static int check_sources(const Pb__TraceConfig *config, uid_t uid, struct err *err)
+int service_check_size(const Pb__TraceConfig *config, const struct service_consumer *consumer,
+                       struct err *err)
 {
-    size_t n = 0;
+    if (!consumer->requester.is_limited)
+        return 0;
     if (config->n_data_sources > MAX_SOURCES_OF_MEMBER)
         return err_set(err, -EMFILE,
                        "data_sources: user %u asks for %zu, no more than %d are allowed",
-                       (unsigned)uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
-    for (size_t i = 0; i < config->n_data_sources; i++)
-        n += count_elements(&config->data_sources[i]->base);
+                       (unsigned)consumer->uid, config->n_data_sources, MAX_SOURCES_OF_MEMBER);
+    size_t n = count_elements(&config->base);
     return n <= MAX_ELEMENTS_OF_MEMBER
                ? 0
                : err_set(err, -E2BIG,
-                         "data_sources: the lists of user %u have %zu elements in all, no more "
+                         "the lists in the config of user %u have %zu elements in all, no more "
                          "than %d are allowed",
-                         (unsigned)uid, n, MAX_ELEMENTS_OF_MEMBER);
+                         (unsigned)consumer->uid, n, MAX_ELEMENTS_OF_MEMBER);
 }
 
 static int check_limits(const struct service *service, const Pb__TraceConfig *config,
                         const struct service_consumer *consumer, struct err *err)
 {
-    struct use use = count_use(service, consumer->payer, false);
-    int r = consumer->requester.is_limited ? check_sources(config, consumer->uid, err) : 0;
-    if (r == 0)
-        r = check_session_limits(service, consumer->uid, &use, "sessions", err);
+    struct use use = count_use(service, consumer->uid, consumer->payer, false);
+    int r = check_session_limits(service, consumer->uid, &use, "sessions", err);
     if (r == 0)
         r = check_wait(service, consumer->payer, consumer->uid, MAX_WAIT_OF_MEMBER,
                        "further session", err);
@@ -179,27 +192,37 @@ static int check_limits(const struct service *service, const Pb__TraceConfig *co
     return r;
 }
 
-static int check_name(const struct service *service, const Pb__TraceConfig *config, struct err *err)
+// Returns whether the names and semaphores of a session concern a request of the user.
+static bool concerns(const struct member *member, uid_t uid)
+{
+    return !service_trusts(uid) || service_trusts(member->uid);
+}
+
+static int check_name(const struct service *service, const Pb__TraceConfig *config, uid_t uid,
+                      struct err *err)
 {
     const char *name = config->unique_session_name;
     char printable[QUOTED_MAX];
-    const struct member *member = name && *name ? find_named(service, name) : NULL;
-    return member ? err_set(err, -EEXIST,
-                            "unique_session_name: session %" PRIu64 " is called \"%s\" already",
-                            member->id, quoted(name, printable))
-                  : 0;
+    const struct member *member = name && *name ? find_named(service, name, uid) : NULL;
+    return member && concerns(member, uid)
+               ? err_set(err, -EEXIST,
+                         "unique_session_name: session %" PRIu64 " is called \"%s\" already",
+                         member->id, quoted(name, printable))
+               : 0;
 }
 
 // The smallest max_other_session_count of all sessions with this semaphore counts.
 static int check_semaphore(const struct service *service,
-                           const Pb__TraceConfig__SessionSemaphore *semaphore, struct err *err)
+                           const Pb__TraceConfig__SessionSemaphore *semaphore, uid_t uid,
+                           struct err *err)
 {
     const char *name = semaphore->name ? semaphore->name : "";
     uint64_t limit = semaphore->max_other_session_count, n = 0;
     for (size_t i = 0; i < service->members.n; i++) {
         const struct member *member = service->members.items[i];
         const Pb__TraceConfig *config = session_get_config(member->session);
-        for (size_t k = 0; is_live(member) && k < config->n_session_semaphores; k++) {
+        bool counts = is_live(member) && concerns(member, uid);
+        for (size_t k = 0; counts && k < config->n_session_semaphores; k++) {
             const Pb__TraceConfig__SessionSemaphore *other = config->session_semaphores[k];
             if (!str_eq(other->name ? other->name : "", name))
                 continue;
@@ -235,6 +258,25 @@ static int check_exclusive(const struct service *service, const Pb__TraceConfig 
     return 0;
 }
 
+// Writes a line about the recordings of users who are not trusted. One account serves all of them,
+// because data sources of several users share this log.
+static void write_strangers_line(void *userdata, enum log_level level, const char *line)
+{
+    struct service *service = userdata;
+    const struct log *log = service->env.session.log;
+    struct err err = {0};
+    if (budget_take(&service->strangers_log_budget, STRANGERS_PAYER, 1, boot_now(service), &err) <
+        0) {
+        service->n_unlogged++;
+        return;
+    }
+    if (service->n_unlogged > 0)
+        log_warning(log, "%" PRIu64 " lines about recordings of users other than root are left out",
+                    service->n_unlogged);
+    service->n_unlogged = 0;
+    log_line(log, level, "%s", line);
+}
+
 void service_init_limits(struct service *service)
 {
     static const struct budget_limits limits = {
@@ -247,8 +289,26 @@ void service_init_limits(struct service *service)
         .each_burst = LINES_AT_ONCE,
         .each_per_minute = LINES_A_MINUTE,
     };
+    static const struct budget_limits strangers_lines = {
+        .what = "lines of the log",
+        .each_burst = STRANGERS_LINES_AT_ONCE,
+        .each_per_minute = STRANGERS_LINES_A_MINUTE,
+    };
     budget_init(&service->session_budget, &limits);
     budget_init(&service->log_budget, &lines);
+    budget_init(&service->strangers_log_budget, &strangers_lines);
+    const struct log *log = service->env.session.log;
+    service->strangers_log = (struct log){
+        .max_level = log ? log->max_level : LOG_LEVEL_ERROR,
+        .write = write_strangers_line,
+        .userdata = service,
+    };
+}
+
+const struct log *service_log_of(const struct service *service,
+                                 const struct service_consumer *consumer)
+{
+    return service_trusts(consumer->uid) ? service->env.session.log : &service->strangers_log;
 }
 
 bool service_may_log(struct service *service, const struct service_consumer *consumer)
@@ -271,11 +331,11 @@ int service_check_request(const struct service *service, const Pb__TraceConfig *
 {
     int r = check_limits(service, config, consumer, err);
     if (r == 0)
-        r = check_name(service, config, err);
+        r = check_name(service, config, consumer->uid, err);
     if (r == 0)
         r = check_exclusive(service, config, consumer->uid, err);
     for (size_t i = 0; r == 0 && i < config->n_session_semaphores; i++)
-        r = check_semaphore(service, config->session_semaphores[i], err);
+        r = check_semaphore(service, config->session_semaphores[i], consumer->uid, err);
     return r;
 }
 
@@ -289,7 +349,7 @@ int service_check_clone_time(const struct service *service, const struct member 
 int service_check_clone(const struct service *service, const Pb__TraceConfig *config,
                         const struct member *clone, uint64_t bytes, struct err *err)
 {
-    struct use use = count_use(service, clone->payer, true);
+    struct use use = count_use(service, clone->uid, clone->payer, true);
     int r = check_session_limits(service, clone->uid, &use, "snapshots", err);
     return r < 0
                ? r

@@ -24,6 +24,7 @@
 // The time of the loop for the sessions of one payer.
 struct payer_share {
     struct source_shares time;
+    struct loop_share matching; // of producers' names with the expressions of triggers
     uint64_t payer;
     size_t n_members;
 };
@@ -71,8 +72,11 @@ struct service {
     struct budget log_budget;     // log lines of users who are not trusted
     struct budget session_budget; // requests for sessions of users who are not trusted
     struct budget trigger_budget; // triggers of users who are not trusted
-    nsec_t refusal_told;          // boot time of the last log line about a refused trigger; 0:
-                                  // never
+    struct budget strangers_log_budget;
+    struct log strangers_log; // of the sessions of users who are not trusted
+    uint64_t n_unlogged;      // lines that the budget has refused since the last line
+    nsec_t refusal_told;      // boot time of the last log line about a refused trigger; 0:
+                              // never
     struct trigger_history history;
     struct disk_job history_job; // writes history_text
     struct strbuf history_text;
@@ -121,16 +125,21 @@ static inline const char *session_name(const struct member *member)
     return name ? name : "";
 }
 
-// Returns the session with this unique_session_name, or NULL.
-static inline struct member *find_named(const struct service *service, const char *name)
+// Returns the session with this unique_session_name, or NULL. If a trusted user and another user
+// have a session of this name, the one of the user's own kind is found.
+static inline struct member *find_named(const struct service *service, const char *name, uid_t uid)
 {
+    struct member *found = NULL;
     for (size_t i = 0; i < service->members.n; i++) {
         struct member *member = service->members.items[i];
-        if (!member->is_clone && !member->is_leaving && !member->is_nameless &&
-            str_eq(session_name(member), name))
+        if (member->is_clone || member->is_leaving || member->is_nameless ||
+            !str_eq(session_name(member), name))
+            continue;
+        if (service_trusts(member->uid) == service_trusts(uid))
             return member;
+        found = member;
     }
-    return NULL;
+    return found;
 }
 
 // Returns whether the session still records or will record.

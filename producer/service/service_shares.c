@@ -15,7 +15,8 @@ static struct payer_share *find_share(const struct service *service, uint64_t pa
 static bool is_in_use(const struct payer_share *share, nsec_t now)
 {
     return share->n_members > 0 || !loop_share_is_left(&share->time.readings, now) ||
-           !loop_share_is_left(&share->time.sessions, now);
+           !loop_share_is_left(&share->time.sessions, now) ||
+           !loop_share_is_left(&share->matching, now);
 }
 
 static void drop_unused(struct service *service)

@@ -90,6 +90,7 @@ void service_free_history(struct service *service)
     budget_done(&service->trigger_budget);
     budget_done(&service->session_budget);
     budget_done(&service->log_budget);
+    budget_done(&service->strangers_log_budget);
 }
 
 static double random_share(const struct service *service)
@@ -176,6 +177,23 @@ bool service_hears_triggers(const struct member *member)
     return !member->is_clone && (state & (SESSION_ARMED | SESSION_RECORDING));
 }
 
+// An expression can take as long to match as its author likes, and everybody may fire triggers. So
+// an expression costs the time of its author, and a refused trigger is worth no match.
+static enum trigger_verdict judge(struct service *service, const struct member *member,
+                                  const struct activation *activation,
+                                  const Pb__TraceConfig__TriggerConfig__Trigger **ret)
+{
+    struct loop_share *share = member->share ? &member->share->matching : NULL;
+    bool may_match = !activation->refused && loop_share_is_left(share, nsec_now(CLOCK_BOOTTIME));
+    nsec_t began = loop_share_begin(share);
+    enum trigger_verdict verdict =
+        trigger_rules_judge(session_get_config(member->session), activation->hit.name,
+                            may_match ? activation->hit.producer_name : NULL, random_share(service),
+                            activation->n_before, ret);
+    loop_share_spend_since(share, began);
+    return verdict;
+}
+
 static void activate_member(struct service *service, struct member *member,
                             struct activation *activation)
 {
@@ -183,9 +201,7 @@ static void activate_member(struct service *service, struct member *member,
     const Pb__TraceConfig__TriggerConfig__Trigger *trigger;
     if (!service_hears_triggers(member))
         return;
-    enum trigger_verdict verdict =
-        trigger_rules_judge(session_get_config(member->session), hit.name, hit.producer_name,
-                            random_share(service), activation->n_before, &trigger);
+    enum trigger_verdict verdict = judge(service, member, activation, &trigger);
     activation->result.sessions += verdict != TRIGGER_UNKNOWN;
     if (activation->refused && verdict == TRIGGER_HEARD)
         verdict = TRIGGER_TOO_MANY;

@@ -379,19 +379,20 @@ static void one_call(void)
 // a session records.
 static void check_state(void)
 {
-    struct service_session_info infos[32];
-    size_t n = service_list(t.service, infos, 32);
-    size_t n_sessions = 0, n_clones = 0;
-    uint64_t bytes = 0;
+    struct service_session_info infos[64];
+    size_t n = service_list(t.service, infos, 64);
+    size_t n_sessions[2] = {0}, n_clones[2] = {0}; // [true]: of root
+    uint64_t bytes[2] = {0};
     bool anything_records = false;
     for (size_t i = 0; i < n; i++) {
         bool is_clone = strcmp(infos[i].state, "snapshot") == 0;
         bool is_leaving = strcmp(infos[i].state, "leaving") == 0;
         uint64_t bytes_of_uid = 0;
         size_t n_of_uid = 0;
-        bytes += infos[i].buffer_bytes;
-        n_sessions += !is_clone;
-        n_clones += is_clone;
+        bool is_roots = infos[i].uid == 0;
+        bytes[is_roots] += infos[i].buffer_bytes;
+        n_sessions[is_roots] += !is_clone;
+        n_clones[is_roots] += is_clone;
         anything_records |=
             strcmp(infos[i].state, "recording") == 0 || strcmp(infos[i].state, "triggered") == 0;
         for (size_t k = 0; k < n; k++) {
@@ -402,14 +403,15 @@ static void check_state(void)
             }
             MUST(k == i || infos[k].id != infos[i].id);
             MUST(k == i || is_clone || other_is_clone || is_leaving || !*infos[i].name ||
-                 strcmp(infos[k].state, "leaving") == 0 ||
+                 strcmp(infos[k].state, "leaving") == 0 || infos[i].uid != infos[k].uid ||
                  strcmp(infos[i].name, infos[k].name) != 0);
         }
         MUST(infos[i].uid == 0 || n_of_uid <= MAX_PER_UID);
         MUST(infos[i].uid == 0 || bytes_of_uid <= OVERRIDDEN_BYTES);
     }
-    MUST(n_sessions <= MAX_SESSIONS && n_clones <= MAX_SESSIONS);
-    MUST(bytes <= MAX_BYTES);
+    for (int i = 0; i < 2; i++)
+        MUST(n_sessions[i] <= MAX_SESSIONS && n_clones[i] <= MAX_SESSIONS);
+    MUST(bytes[true] <= MAX_BYTES && bytes[false] <= MAX_BYTES / 2);
     MUST(anything_records == (t.n_running > 0));
 }
 

@@ -305,6 +305,22 @@ int service_may_ask(struct service *s, const struct service_consumer *consumer, 
     return 0;
 }
 
+int service_check_size(const Pb__TraceConfig *config, const struct service_consumer *consumer,
+                       struct err *err)
+{
+    (void)config;
+    (void)consumer;
+    (void)err;
+    return 0;
+}
+
+const struct log *service_log_of(const struct service *s, const struct service_consumer *consumer)
+{
+    (void)s;
+    (void)consumer;
+    return NULL;
+}
+
 bool service_may_log(struct service *s, const struct service_consumer *consumer)
 {
     (void)s;

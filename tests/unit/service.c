@@ -211,7 +211,7 @@ static void limits_are_named(void **state)
     t.limits = (struct service_limits){
         .max_sessions = 4,
         .max_sessions_per_uid = 2,
-        .max_buffer_bytes = 1 << 20,
+        .max_buffer_bytes = 2 << 20,
         .max_buffer_bytes_per_uid = 512 << 10,
     };
     make_service();
@@ -225,14 +225,43 @@ static void limits_are_named(void **state)
                      0);
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 509 }", -1, true, &id), -ENOSPC);
     assert_non_null(strstr(t.err.text, "max_buffer_bytes:"));
+    assert_non_null(strstr(t.err.text, "of users other than root"));
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
     assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
     assert_non_null(strstr(t.err.text, "max_sessions_per_uid"));
-    t.other.uid = t.other.payer = 0;
-    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), 0);
-    assert_int_equal(enable_with(&t.other, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
+    const char *small = "buffers { size_kb: 4 } "
+                        "guardrail_overrides { max_tracing_buffer_size_kb: 600 }";
+    assert_int_equal(enable_with(&t.consumer, small, -1, true, &id), 0);
+    assert_int_equal(enable_with(&t.consumer, small, -1, true, &id), -EMFILE);
     assert_non_null(strstr(t.err.text, "max_sessions:"));
+    // Root has all the sessions and all the memory for itself.
+    static struct service_consumer root; // its sessions end with the fixture
+    root = t.other;
+    root.uid = root.payer = 0;
+    assert_int_equal(enable_with(&root, "buffers { size_kb: 2032 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&root, "buffers { size_kb: 20 }", -1, true, &id), -ENOSPC);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(enable_with(&root, "buffers { size_kb: 4 }", -1, true, &id), 0);
+    assert_int_equal(enable_with(&root, "buffers { size_kb: 4 }", -1, true, &id), -EMFILE);
+    assert_non_null(strstr(t.err.text, "max_sessions:"));
+}
+
+static void a_config_of_a_user_is_small(void **state)
+{
+    (void)state;
+    char text[sizeof(SOURCE) + 511 * sizeof("session_semaphores {}")] = SOURCE;
+    struct config config = {0};
+    struct service_consumer user = t.consumer;
+    for (int i = 0; i < 511; i++)
+        strcat(text, "session_semaphores {}");
+    assert_int_equal(config_load("test", text, strlen(text), CONFIG_FORMAT_TEXT, &config, &t.err),
+                     0);
+    assert_int_equal(service_check_size(config.trace, &user, &t.err), 0);
+    user.requester.is_limited = true;
+    assert_int_equal(service_check_size(config.trace, &user, &t.err), -E2BIG);
+    assert_non_null(strstr(t.err.text, "no more than 512"));
+    config_done(&config);
 }
 
 static void one_user_has_many_uids(void **state)
@@ -272,6 +301,24 @@ static void unique_names_and_semaphores(void **state)
                                  "session_semaphores { name: 's' max_other_session_count: 5 }",
                                  -1, true, &id),
                      -EBUSY);
+}
+
+static void names_of_others_keep_root_from_nothing(void **state)
+{
+    (void)state;
+    static struct service_consumer root; // its sessions end with the fixture
+    const char *taken = SOURCE "unique_session_name: 'n' session_semaphores { name: 's' }";
+    uint64_t id, others = enable(taken);
+    root = t.other;
+    root.uid = root.payer = 0;
+    assert_int_equal(enable_with(&root, taken, -1, true, &id), 0);
+    assert_int_equal(enable_with(&root, taken, -1, true, &id), -EEXIST);
+    struct service_clone_request by_name = {.unique_session_name = "n"};
+    struct service_clone_result clone;
+    assert_int_equal(service_clone(t.service, &root, &by_name, &clone, &t.err), 0);
+    assert_int_equal(service_clone(t.service, &t.consumer, &by_name, &clone, &t.err), 0);
+    service_destroy(t.service, others);
+    assert_int_equal(enable_with(&t.consumer, taken, -1, true, &id), -EEXIST);
 }
 
 static void exclusive_session_is_alone(void **state)
@@ -566,6 +613,8 @@ int main(void)
         TEST(limits_are_named),
         TEST(one_user_has_many_uids),
         TEST(unique_names_and_semaphores),
+        TEST(names_of_others_keep_root_from_nothing),
+        TEST(a_config_of_a_user_is_small),
         TEST(exclusive_session_is_alone),
         TEST(detached_session_outlives_its_consumer),
         TEST(session_may_be_destroyed_while_it_speaks),

@@ -89,7 +89,7 @@ static void snapshot_counts_against_limits(void **state)
 {
     (void)state;
     service_free(t.service);
-    t.limits = (struct service_limits){.max_sessions = 3, .max_buffer_bytes = 68 << 10};
+    t.limits = (struct service_limits){.max_sessions = 3, .max_buffer_bytes = 2 * 68 << 10};
     make_service();
     uint64_t id = enable(SOURCE);
     clone_with(&(struct service_clone_request){.session_id = id}, 0);

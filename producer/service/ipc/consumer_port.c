@@ -123,8 +123,12 @@ static int load_config(struct consumer *consumer, Pb__TraceConfig **trace, struc
 {
     if (!*trace)
         return err_set(err, -EINVAL, "the request has no trace_config");
-    int r = config_from_message(STEAL(*trace), ret, err);
-    return r < 0 ? r : config_check(ret->trace, consumer->port->check, err);
+    struct config_check_env env = *consumer->port->check;
+    env.log = service_log_of(consumer->port->service, &consumer->as_client);
+    int r = service_check_size(*trace, &consumer->as_client, err);
+    if (r == 0)
+        r = config_from_message(STEAL(*trace), ret, err);
+    return r < 0 ? r : config_check(ret->trace, &env, err);
 }
 
 static int check_output(int fd, struct err *err)
@@ -245,6 +249,8 @@ static void change_config(struct consumer *consumer, const struct ipc_call *call
         r = err_set(&err, -EINVAL, "the request has no trace_config");
     if (r == 0)
         r = service_may_ask(consumer->port->service, &consumer->as_client, &err);
+    if (r == 0)
+        r = service_check_size(request->trace_config, &consumer->as_client, &err);
     if (r == 0)
         r = service_change_config(consumer->port->service, consumer->session_id,
                                   request->trace_config, &err);

@@ -3,8 +3,9 @@
 // A peer gets a fixed share of each round of the loop: one receive, FRAMES_PER_ROUND calls, one
 // send. The rest waits for the next round, after all other peers.
 //
-// A user other than root and this process's user has a limited number of frames per minute. Further
-// frames wait in the sockets and cost no processor time.
+// A user other than root and this process's user has a limited number of frames per minute, and a
+// limited time of the loop for them, over all the user's peers. Further frames wait in the sockets
+// and cost no processor time.
 //
 // Back pressure goes through the outbox. Above OUTBOX_ROOM bytes, streams pause and no more
 // requests are taken in, so that a peer that does not read delays only itself. Only unrequested
@@ -23,6 +24,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "producer/ground/work_time.h"
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
@@ -285,7 +287,9 @@ static void handle_frames(struct ipc_peer *peer)
         r = ipc_inbox_next(&peer->inbox, &bytes, &size);
         if (r <= 0)
             break;
+        nsec_t began = work_time_now();
         handle_frame(peer, bytes, size);
+        ipc_server_frame_took(peer->server, peer, work_time_now() - began);
     }
     if (r < 0)
         refuse(peer, "announced a frame that is too long");
@@ -364,15 +368,26 @@ static void on_ready(void *userdata)
     finish_callback(peer);
 }
 
+static bool is_late(const struct ipc_peer *peer)
+{
+    return !peer->closing && deadline_of(peer) <= nsec_now(CLOCK_MONOTONIC);
+}
+
 static void on_timer(void *userdata)
 {
     struct ipc_peer *peer = userdata;
     peer->in_callback = true;
-    if (!peer->closing && deadline_of(peer) <= nsec_now(CLOCK_MONOTONIC))
+    // After a long round of the loop, the bytes may be there, and their event comes later.
+    if (is_late(peer)) {
+        send_some(peer);
+        if (!peer->closing && peer->events & EPOLLIN)
+            receive(peer);
+    }
+    go_on(peer);
+    if (is_late(peer))
         break_off(peer, peer->connected != NSEC_MAX ? "said nothing"
                         : peer->stalled != NSEC_MAX ? "does not read its messages"
                                                     : "did not finish its frame");
-    go_on(peer);
     finish_callback(peer);
 }
 

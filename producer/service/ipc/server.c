@@ -25,6 +25,8 @@
 #define FRAMES_AT_ONCE     1000
 #define FRAMES_A_MINUTE    6000
 #define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
+#define USEC_AT_ONCE       200000 // of the loop, for the requests of a user
+#define USEC_A_MINUTE      (15 * 1000000)
 #define ACCEPTS_PER_ROUND  32
 #define ACCEPT_PAUSE       NSEC_PER_SEC
 #define COMPLAINT_INTERVAL NSEC_PER_SEC
@@ -50,6 +52,7 @@ struct ipc_server {
                               // ports that do
     nsec_t frames_told;       // CLOCK_MONOTONIC, 0: never
     struct budget frames;     // frames of users who are not trusted
+    struct budget frame_time; // microseconds of the loop for them
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -78,6 +81,13 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
                                      .each_burst = FRAMES_AT_ONCE,
                                      .each_per_minute = FRAMES_A_MINUTE,
                                  });
+    budget_init(&server->frame_time, &(struct budget_limits){
+                                         .what = "microseconds for requests",
+                                         .each_burst = USEC_AT_ONCE,
+                                         .each_per_minute = USEC_A_MINUTE,
+                                         .all_burst = 2 * USEC_AT_ONCE,
+                                         .all_per_minute = 2 * USEC_A_MINUTE,
+                                     });
     int r = relays_new(env->loop, &server->relays[false]);
     if (r == 0)
         r = relays_new(env->loop, &server->relays[true]);
@@ -112,6 +122,7 @@ struct ipc_server *ipc_server_free(struct ipc_server *server)
     relays_free(server->relays[false]);
     relays_free(server->relays[true]);
     budget_done(&server->frames);
+    budget_done(&server->frame_time);
     free(server);
     return NULL;
 }
@@ -273,16 +284,28 @@ bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *pe
 {
     const struct ipc_credentials *client = &peer->credentials;
     struct err err = {0};
-    if (is_trusted(client->uid) ||
-        budget_take(&server->frames, client->payer, 1, nsec_now(CLOCK_MONOTONIC), &err) == 0)
-        return true;
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (is_trusted(client->uid))
+        return true;
+    if (budget_left(&server->frame_time, client->payer, now) == 0)
+        err_set(&err, -EDQUOT,
+                "the requests of this user, or of all users other than root, take "
+                "more than their part of the processor");
+    else if (budget_take(&server->frames, client->payer, 1, now, &err) == 0)
+        return true;
     if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
         server->frames_told = now;
         log_warning(server->env.log, "%s of user %u waits: %s", peer->name, (unsigned)client->uid,
                     err.text);
     }
     return false;
+}
+
+void ipc_server_frame_took(struct ipc_server *server, const struct ipc_peer *peer, nsec_t time)
+{
+    if (!is_trusted(peer->credentials.uid))
+        budget_spend(&server->frame_time, peer->credentials.payer,
+                     (uint64_t)(time / NSEC_PER_USEC) + 1, nsec_now(CLOCK_MONOTONIC));
 }
 
 size_t ipc_server_n_peers(const struct ipc_server *server)

@@ -44,7 +44,7 @@ enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const ch
 {
     const trigger_rule *rule = find_rule(config, name);
     const char *pattern = rule ? pattern_of(rule) : NULL;
-    if (!rule || (pattern && !name_regex_matches(pattern, producer_name)))
+    if (!rule || (pattern && !(producer_name && name_regex_matches(pattern, producer_name))))
         return TRIGGER_UNKNOWN;
     *ret = rule;
     if (random < rule->skip_probability)
