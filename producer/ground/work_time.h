@@ -7,7 +7,8 @@
 #include "common/nsec.h"
 
 // Returns the time, in nanoseconds since an unknown moment. Opens a file of /proc at the first call
-// in a thread. Without the file, the clock is CLOCK_MONOTONIC.
+// in a thread, which stays open: for threads that live as long as their process. Without the file,
+// the clock is CLOCK_MONOTONIC.
 nsec_t work_time_now(void);
 
 // Returns the time for which this thread has waited for a processor, or 0 without the file.
