@@ -22,9 +22,9 @@ enum trigger_verdict {
     TRIGGER_HEARD,
 };
 
-// `producer_name` may be NULL: no expression matches then, and none is tried. `random` is in [0, 1).
-// `n_in_24_h` is the number of triggers of this name in the last 24 hours.
-// *ret is the trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
+// `producer_name` may be NULL: no expression matches then, and none is tried. `random` is in [0,
+// 1). `n_in_24_h` is the number of triggers of this name in the last 24 hours. *ret is the
+// trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
 enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const char *name,
                                          const char *producer_name, double random,
                                          uint64_t n_in_24_h,
