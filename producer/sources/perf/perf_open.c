@@ -134,8 +134,10 @@ static int event_open(struct perf_event_attr *attr, const struct perf_cpu_events
     if (r != -ETIMEDOUT)
         return r;
     const struct event_call own = {*attr, 0, (int)events->cpu, -1};
-    int fd CLEANUP(close_fdp) = event_call(&own, NULL, 0);
-    return process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0);
+    int own_fd = event_call(&own, NULL, 0);
+    r = process_call("/proc", events->tid, event_call, &call, sizeof(call), NULL, 0);
+    close_fd(own_fd);
+    return r;
 }
 
 // Opens the timebase without the features that an older kernel, a counter of the hardware, or this
