@@ -96,7 +96,8 @@ class Odd(Heap):
             "        assert all(os.waitpid(p, 0)[1] == 0 for p in pids); os._exit(0)\n"
             "keep = [bytes(3000) for _ in range(200)]\n"
         )
-        self.profile("sh", "-c", 'python3 -c "$1"; exit $?', "sh", code)
+        # On a slow machine, the program alone takes most of a minute.
+        self.profile("sh", "-c", 'python3 -c "$1"; exit $?', "sh", code, timeout_s=300)
         self.assertEqual(self.stat("heapprofd_buffer_corrupted"), 0)
 
     @needs_namespaces
