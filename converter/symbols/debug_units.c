@@ -18,6 +18,7 @@
 #define OVERLAPS_MAX 64 // looked at for one address
 #define NESTED_MAX   64 // namespaces and types in each other
 #define INLINED_MAX  256
+#define RANGES_MAX   ((size_t)2 << 20) // of a file: entries can share a list of ranges
 
 struct range {
     Dwarf_Addr begin, end;
@@ -39,6 +40,7 @@ struct debug_units {
     Dwarf *debug;
     struct unit_vec units;
     struct range_vec ranges;
+    size_t n_ranges; // of units and functions
 };
 
 static int by_begin(const void *a, const void *b)
@@ -58,14 +60,18 @@ static void ranges_sort(struct range_vec *ranges)
     }
 }
 
-static int ranges_add(struct range_vec *ranges, Dwarf_Die *die, size_t target)
+static int ranges_add(struct debug_units *units, struct range_vec *ranges, Dwarf_Die *die,
+                      size_t target)
 {
     Dwarf_Addr base;
     struct range range = {.target = target};
     ptrdiff_t at = 0;
-    while ((at = dwarf_ranges(die, at, &base, &range.begin, &range.end)) > 0)
+    while (units->n_ranges < RANGES_MAX &&
+           (at = dwarf_ranges(die, at, &base, &range.begin, &range.end)) > 0) {
+        units->n_ranges++;
         if (range.begin < range.end && range_vec_push(ranges, range) < 0)
             return -ENOMEM;
+    }
     return 0;
 }
 
@@ -92,15 +98,19 @@ static bool sibling_next(Dwarf_Die *die)
     return dwarf_siblingof(die, die) == 0 && dwarf_dieoffset(die) > before;
 }
 
-static int functions_read(struct range_vec *functions, Dwarf_Die *parent, int depth)
+// `last` is the offset of the entry that was read last. In damaged data, an entry can be the
+// sibling of its own parent: no entry is read twice.
+static int functions_read(struct debug_units *units, struct range_vec *functions, Dwarf_Die *parent,
+                          Dwarf_Off *last, int depth)
 {
     Dwarf_Die die;
     bool is_there = depth < NESTED_MAX && dwarf_child(parent, &die) == 0;
     int r = 0;
-    for (; r == 0 && is_there; is_there = sibling_next(&die)) {
+    for (; r == 0 && is_there && dwarf_dieoffset(&die) > *last; is_there = sibling_next(&die)) {
+        *last = dwarf_dieoffset(&die);
         switch (dwarf_tag(&die)) {
         case DW_TAG_subprogram:
-            r = ranges_add(functions, &die, dwarf_dieoffset(&die));
+            r = ranges_add(units, functions, &die, dwarf_dieoffset(&die));
             break;
         case DW_TAG_namespace:
         case DW_TAG_module:
@@ -108,7 +118,7 @@ static int functions_read(struct range_vec *functions, Dwarf_Die *parent, int de
         case DW_TAG_structure_type:
         case DW_TAG_union_type:
         case DW_TAG_enumeration_type:
-            r = functions_read(functions, &die, depth + 1);
+            r = functions_read(units, functions, &die, last, depth + 1);
             break;
         default:
             break;
@@ -142,7 +152,7 @@ int debug_units_new(Dwarf *debug, struct debug_units **ret)
     while (r == 0 && dwarf_get_units(debug, at, &at, NULL, &type, &unit.die, NULL) == 0) {
         if (type != DW_UT_compile && type != DW_UT_skeleton)
             continue;
-        r = ranges_add(&units->ranges, &unit.die, units->units.n);
+        r = ranges_add(units, &units->ranges, &unit.die, units->units.n);
         r = r == 0 ? unit_vec_push(&units->units, unit) : r;
     }
     if (r < 0) {
@@ -173,7 +183,8 @@ size_t debug_units_find(struct debug_units *units, Dwarf_Addr address, Dwarf_Die
     if (!range)
         return 0;
     struct unit *unit = &units->units.items[range->target];
-    if (!unit->is_read && functions_read(&unit->functions, &unit->die, 0) < 0) {
+    Dwarf_Off last = 0;
+    if (!unit->is_read && functions_read(units, &unit->functions, &unit->die, &last, 0) < 0) {
         range_vec_done(&unit->functions);
         return 0;
     }

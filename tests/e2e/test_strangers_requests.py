@@ -86,7 +86,7 @@ class Requests(Members):
             voice.stay()
 
         self.assertLess(self.attack(act, UID + 1), AT_ONCE_S)
-        self.assertIn("more than their part of the processor", self.daemon.said())
+        self.assertIn("more than a quarter of the processor", self.daemon.said())
 
     def test_lists_outside_of_data_sources(self):
         for text in ("session_semaphores {} " * 600,

@@ -85,8 +85,6 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
                                          .what = "microseconds for requests",
                                          .each_burst = USEC_AT_ONCE,
                                          .each_per_minute = USEC_A_MINUTE,
-                                         .all_burst = 2 * USEC_AT_ONCE,
-                                         .all_per_minute = 2 * USEC_A_MINUTE,
                                      });
     int r = relays_new(env->loop, &server->relays[false]);
     if (r == 0)
@@ -289,8 +287,7 @@ bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *pe
         return true;
     if (budget_left(&server->frame_time, client->payer, now) == 0)
         err_set(&err, -EDQUOT,
-                "the requests of this user, or of all users other than root, take "
-                "more than their part of the processor");
+                "the requests of this user take more than a quarter of the processor");
     else if (budget_take(&server->frames, client->payer, 1, now, &err) == 0)
         return true;
     if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
