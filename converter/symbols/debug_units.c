@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
 #include "common/memory.h"
 #include "common/vec.h"
 
