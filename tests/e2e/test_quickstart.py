@@ -96,14 +96,23 @@ class Pressure(unittest.TestCase):
         self.tmp = tempfile.TemporaryDirectory(dir="/var/tmp")
         self.addCleanup(self.tmp.cleanup)
         self.folder = pathlib.Path(self.tmp.name).resolve()
+        self.said = tempfile.TemporaryFile()
+        self.addCleanup(self.said.close)
+
+    def what_was_said(self):
+        self.said.seek(0)
+        return f"{len(readers(self.folder))} readers; {self.said.read().decode()}"
+
+    def wait_for_more_than(self, n):
+        lib.wait_for(lambda: len(readers(self.folder)) > n, self.what_was_said)
 
     def start(self, setting=""):
         code = f"import load\n{setting}\nload.pressure('{self.folder}', n_wanted=1 << 40)\n"
         child = subprocess.Popen([sys.executable, "-B", "-c", code], cwd=SCRIPTS,
-                                 stderr=subprocess.DEVNULL)
+                                 stderr=self.said)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
-        lib.wait_for(lambda: len(readers(self.folder)) > load.N_READERS, "the readers")
+        self.wait_for_more_than(load.N_READERS)
         self.assertEqual(list(self.folder.iterdir()), [])
         return child
 
@@ -140,8 +149,9 @@ class Pressure(unittest.TestCase):
             self.assertEqual(list((load.CGROUPS / root).glob(f"mmtrace-{os.getpid()}-*")), [])
 
     def test_more_readers_come(self):
-        child = self.start("load.MORE_AFTER_S = 0.2")
-        lib.wait_for(lambda: len(readers(self.folder)) > 2 * load.N_READERS, "more readers")
+        """A round of all readers would end the pressure, so a round is long here."""
+        child = self.start("load.MORE_AFTER_S = 0.2\nload.BEYOND = 20")
+        self.wait_for_more_than(2 * load.N_READERS)
         child.kill()
         lib.wait_for(lambda: not readers(self.folder), "the end of the readers")
 

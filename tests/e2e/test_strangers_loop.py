@@ -161,15 +161,16 @@ class Loop(Members):
                 clients.append(socket.socket(socket.AF_UNIX))
                 clients[-1].connect(str(path))
                 clients[-1].sendall(bind() + invoke(2, ENABLE, field(1, config)))
+            ends = time.monotonic() + 30  # the daemon lets this user wait
             for i in range(6):
                 with socket.socket(socket.AF_UNIX) as client:
                     client.connect(str(path))
                     client.sendall(bind() + b"".join(
                         invoke(2 + 2 * i, ENABLE, field(1, config))
                         + invoke(3 + 2 * i, FREE_BUFFERS) for i in range(6)))
-                    client.settimeout(20)
+                    client.settimeout(max(0.1, ends - time.monotonic()))
                     with contextlib.suppress(OSError):
-                        while client.recv(65536):
+                        while client.recv(65536) and time.monotonic() < ends:
                             client.settimeout(2)
             voice.say("asked")
             voice.stay()
