@@ -110,7 +110,9 @@ static int functions_read(struct debug_units *units, struct range_vec *functions
         switch (dwarf_tag(&die)) {
         case DW_TAG_subprogram:
             r = ranges_add(units, functions, &die, dwarf_dieoffset(&die));
+            r = r == 0 ? functions_read(units, functions, &die, last, depth + 1) : r;
             break;
+        case DW_TAG_lexical_block: // a function in a function: a lambda, or a local class
         case DW_TAG_namespace:
         case DW_TAG_module:
         case DW_TAG_class_type:

@@ -257,7 +257,9 @@ static bool module_open(struct elf_file *file, const char *path, const char *bui
     Dwarf *debug = dwfl_module_getdwarf(file->module, &file->bias);
     if (debug)
         dwarf_new_oom_handler(debug, memory_ran_out);
-    return !debug || debug_units_new(debug, &file->units) == 0;
+    if (debug && debug_units_new(debug, &file->units) < 0)
+        file->units = NULL; // no lines, but names
+    return true;
 }
 
 struct elf_file *elf_file_open(const char *path, const char *build_id, const char *debug_path)

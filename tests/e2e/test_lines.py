@@ -63,6 +63,21 @@ int main(void)
     return 0;
 }
 """
+LAMBDA = """#include <cstdlib>
+static volatile unsigned sum; static void *volatile kept;
+int main()
+{
+    if (sum == 0) {
+        auto fill = [](int n) __attribute__((noinline)) {
+            if ((kept = malloc(1000 + n % 2)))
+                sum++;
+        };
+        for (int i = 0; i < 4000; i++)
+            fill(i);
+    }
+    return 0;
+}
+"""
 RUST = """#[inline(always)]
 fn keep(n: usize) -> Vec<u8> {
     Vec::with_capacity(n)
@@ -142,6 +157,12 @@ class Lines(unittest.TestCase):
         work = self.build("clang++", "clang_work.cc", NAMESPACE, "-c")
         program = self.build("gcc", "gcc_work.c", OTHER_MAIN, work)
         self.assertLessEqual({"shop::keep(unsigned long),6", "shop::fill(),11", "main,5"},
+                             self.places_of(program))
+
+    @lib.needs_program("g++")
+    def test_a_function_in_a_function(self):
+        program = self.build("g++", "lambda_work.cc", LAMBDA, "-O0")
+        self.assertLessEqual({"operator(),7", "main,11"},
                              self.places_of(program))
 
     @lib.needs_program("rustc")

@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
+import damaged_dwarf
 import lib
 
 SOURCE = r"""
@@ -187,6 +188,20 @@ class Symbols(unittest.TestCase):
         for size in (0, 3, 64, 200, len(whole) // 2):
             (broken / "libapp.so").write_bytes(whole[:size])
             self.convert("--symbol-path", broken)
+
+    def test_debug_data_without_end(self):
+        """Each namespace is a sibling of its own parent; many units share a long list of ranges."""
+        broken = self.dir / "without_end"
+        broken.mkdir()
+        for name, text in (("namespaces", damaged_dwarf.nested_namespaces(60)),
+                           ("ranges", damaged_dwarf.ranges(1000, 10000))):
+            with self.subTest(name):
+                source = broken / f"{name}.s"
+                source.write_text(text)
+                self.tool("gcc", "-shared", "-nostdlib", f"-Wl,--build-id=0x{self.build_id}",
+                          source, "-o", broken / "libapp.so")
+                self.convert("--symbol-path", broken)
+                self.assertEqual(self.query("SELECT count(*) FROM stack_profile_frame"), [(3,)])
 
     def test_paths_do_not_lead_out(self):
         self.convert("--symbol-path", self.lib.parent / "none", path="../../build/libapp.so",
