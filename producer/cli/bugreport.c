@@ -227,8 +227,8 @@ static const struct cli_command command = {
              "\n",
     .more = "\n"
             "Android's tools look for systrace.pftrace. This file is the snapshot of the\n"
-            "session with the highest bugreport_score, or the newest finished trace if there\n"
-            "is no snapshot.\n"
+            "user's session with the highest bugreport_score, or the newest finished trace if\n"
+            "there is no snapshot.\n"
             "\n"
             "Example: mmtrace bugreport -o report.zip && mmsql verdict report.zip\n"
             "\n"

@@ -10,9 +10,10 @@
 // Without a service, the daemon's usual folder is searched: after a crash the evidence is there,
 // including a recording that the daemon did not finish.
 //
-// Android's tools look only for the name systrace.pftrace. This entry is the snapshot of the
-// session with the highest bugreport_score, or without a snapshot the newest finished trace with
-// the highest score.
+// Android's tools look only for the name systrace.pftrace. This entry is the snapshot of this
+// user's session with the highest bugreport_score, or without a snapshot the newest finished trace
+// with the highest score. If there is neither, it is the snapshot of another user's session: the
+// scores of others do not push out the evidence of this user.
 #include "producer/cli/bugreport_traces.h"
 
 #include <errno.h>
@@ -43,9 +44,11 @@ struct gathering {
     struct bugreport *report; // borrowed
     const struct report_options *options;
     struct reported_traces *traces;
-    Pb__TracingServiceState *state; // owned; NULL: no service
-    bool state_is_trusted;          // the folders of `state` may be read
-    struct err no_snapshot;         // why the report has no snapshot
+    Pb__TracingServiceState *state;         // owned; NULL: no service
+    bool state_is_trusted;                  // the folders of `state` may be read
+    Session *chosen[REPORTED_SESSIONS_MAX]; // borrowed from `state`; the user's own come first
+    size_t n_chosen, n_own;
+    struct err no_snapshot; // why the report has no snapshot
 };
 
 void bugreport_traces_done(struct reported_traces *traces)
@@ -74,9 +77,17 @@ static int reported_add(struct gathering *gathering, int fd, const char *about, 
 
 // -- snapshots --
 
-static int by_score(const void *a, const void *b)
+// A service may leave out the user of a session.
+static bool is_own(const Session *session)
+{
+    return !session->has_consumer_uid || (uid_t)session->consumer_uid == geteuid();
+}
+
+static int own_by_score(const void *a, const void *b)
 {
     const Session *x = *(Session *const *)a, *y = *(Session *const *)b;
+    if (is_own(x) != is_own(y))
+        return is_own(x) ? -1 : 1;
     if (x->bugreport_score != y->bugreport_score)
         return x->bugreport_score > y->bugreport_score ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -169,20 +180,21 @@ static void note_session(struct bugreport *report, const Session *session)
                    session_name(session, quoted), state, session->bugreport_score);
 }
 
-static int add_sessions(struct gathering *gathering, struct err *err)
+static void choose_sessions(struct gathering *gathering)
 {
     const Pb__TracingServiceState *state = gathering->state;
-    Session *chosen[REPORTED_SESSIONS_MAX];
-    size_t n = 0;
     qsort(state->tracing_sessions, state->n_tracing_sessions, sizeof(state->tracing_sessions[0]),
-          by_score);
+          own_by_score);
     for (size_t i = 0; i < state->n_tracing_sessions; i++) {
         Session *session = state->tracing_sessions[i];
         note_session(gathering->report, session);
-        if (session->bugreport_score > 0 && is_started(session) && n < REPORTED_SESSIONS_MAX)
-            chosen[n++] = session;
+        if (session->bugreport_score <= 0 || !is_started(session) ||
+            gathering->n_chosen == REPORTED_SESSIONS_MAX)
+            continue;
+        gathering->chosen[gathering->n_chosen++] = session;
+        gathering->n_own += is_own(session);
     }
-    if (n == 0) {
+    if (gathering->n_chosen == 0) {
         err_set(&gathering->no_snapshot, -ENOENT,
                 state->n_tracing_sessions ? "no session that records has a bugreport_score"
                 : geteuid() == 0          ? "the tracing service runs no session"
@@ -190,9 +202,14 @@ static int add_sessions(struct gathering *gathering, struct err *err)
         err_hint(&gathering->no_snapshot, -ENOENT, "mmtrace status lists the sessions");
         bugreport_note(gathering->report, "No snapshot: %s.", gathering->no_snapshot.text);
     }
+}
+
+// Adds the chosen sessions from `begin` to `end`.
+static int add_sessions(struct gathering *gathering, size_t begin, size_t end, struct err *err)
+{
     int r = 0;
-    for (size_t i = 0; r == 0 && i < n; i++)
-        r = add_session(gathering, chosen[i], err);
+    for (size_t i = begin; r == 0 && i < end; i++)
+        r = add_session(gathering, gathering->chosen[i], err);
     return r;
 }
 
@@ -379,12 +396,16 @@ int bugreport_traces_add(struct bugreport *report, const struct report_options *
     struct gathering gathering = {.report = report, .options = options, .traces = ret};
     *why = (struct err){0};
     ask_service(&gathering);
-    int r = gathering.state ? add_sessions(&gathering, err) : 0;
+    if (gathering.state)
+        choose_sessions(&gathering);
+    int r = add_sessions(&gathering, 0, gathering.n_own, err);
     size_t n = list_folders(&gathering, folders);
     if (r == 0) {
         r = find_history(&gathering, folders, n, &history);
         r = r < 0 ? err_errno(err, r, "finished traces") : add_history(&gathering, &history, err);
     }
+    if (r == 0)
+        r = add_sessions(&gathering, gathering.n_own, gathering.n_chosen, err);
     if (r == 0 && !ret->n)
         explain(&gathering, &history, folders, why);
     if (gathering.state)

@@ -24,12 +24,22 @@ static int32_t bugreport_score(const struct member *member)
     return records ? session_get_config(member->session)->bugreport_score : 0;
 }
 
-static struct member *find_for_bugreport(const struct service *service)
+// Sessions of users who are not trusted come after all others: their scores do not stand in root's
+// way.
+static bool is_better(const struct member *member, const struct member *best)
+{
+    if (best && service_trusts(member->uid) != service_trusts(best->uid))
+        return service_trusts(member->uid);
+    return bugreport_score(member) > (best ? bugreport_score(best) : 0);
+}
+
+static struct member *find_for_bugreport(const struct service *service, uid_t uid)
 {
     struct member *best = NULL;
     for (size_t i = 0; i < service->members.n; i++) {
         struct member *member = service->members.items[i];
-        if (bugreport_score(member) > (best ? bugreport_score(best) : 0))
+        if ((uid == 0 || member->uid == uid) && bugreport_score(member) > 0 &&
+            is_better(member, best))
             best = member;
     }
     return best;
@@ -43,7 +53,7 @@ static int find_original(const struct service *service, const struct service_clo
     char printable[QUOTED_MAX];
     struct member *member = request->session_id ? find(service, request->session_id)
                             : by_name           ? find_named(service, name, uid)
-                                                : find_for_bugreport(service);
+                                                : find_for_bugreport(service, uid);
     if (member)
         *ret = member;
     else if (request->session_id)
@@ -52,7 +62,8 @@ static int find_original(const struct service *service, const struct service_clo
         err_set(err, -ENOENT, "no session has the unique_session_name \"%s\"",
                 quoted(name, printable));
     else
-        err_set(err, -ENOENT, "no session that records has a bugreport_score above 0");
+        err_set(err, -ENOENT, "no session%s that records has a bugreport_score above 0",
+                uid == 0 ? "" : " of this user");
     return member ? 0 : -ENOENT;
 }
 

@@ -15,6 +15,7 @@ import unittest
 import zipfile
 
 import lib
+import strangers
 from test_daemon import running
 
 FOLDER = "FS/data/misc/perfetto-traces/bugreport/"
@@ -205,11 +206,11 @@ class WithoutDaemon(Case):
 
 @lib.needs_root
 class WithDaemon(Case):
-    def daemon(self, **configs):
+    def daemon(self, *options, **configs):
         (self.root / "armed").mkdir()
         for name, text in configs.items():
             (self.root / "armed" / f"{name}.cfg").write_text(text)
-        context = running(self.root, "--kmem-events", "none", env=self.sockets, ipc=True)
+        context = running(self.root, "--kmem-events", "none", *options, env=self.sockets, ipc=True)
         daemon = context.__enter__()
         self.addCleanup(context.__exit__, None, None, None)
         for name in configs:
@@ -272,6 +273,37 @@ class WithDaemon(Case):
         self.report()
         self.assertEqual(self.traces(), sorted([other.name, "systrace.pftrace"]))
         self.assertEqual(self.entries[MAIN], best.read_bytes())
+
+    def test_sessions_of_others_come_last(self):
+        """A member of the consumer group records with the highest score. Root's session comes
+        first, and then root's finished trace."""
+        daemon = self.daemon("--consumer-group", str(strangers.UID),
+                             go=config("go", stop_delay_ms=2000, more="bugreport_score: 1"))
+        self.root.chmod(0o711)
+        folder = self.root / "member"
+        folder.mkdir()
+        folder.chmod(0o777)
+        (folder / "own.cfg").write_text(config("never", "STOP_TRACING", more='''
+            bugreport_score: 2000000000 unique_session_name: "own"
+            bugreport_filename: "own.pftrace"'''))
+        member = lib.Popen([lib.MMTRACE, "record", "-c", folder / "own.cfg", "-o", folder / "out"],
+                           env={**os.environ, **self.sockets}, user=strangers.UID,
+                           group=strangers.UID, extra_groups=[], stderr=subprocess.DEVNULL)
+        self.addCleanup(member.wait)
+        self.addCleanup(member.kill)
+        status = ("status", "--json")
+        lib.wait_for(lambda: '"own"' in lib.run(lib.MMTRACE, *status, env={
+            **os.environ, **self.sockets}).stdout, daemon.said)
+        self.mmtrace("trigger", "go")
+        self.report()
+        self.assertEqual(self.traces(), ["own.pftrace", "systrace.pftrace"])
+        self.assertRegex(self.index, fr"{MAIN}  session \d+  -, as it was recording\n")
+        [path] = daemon.wait(lambda: [path for path in daemon.files()
+                                      if f"wrote {path}" in daemon.said()])
+        self.zip.unlink()
+        self.report()
+        self.assertEqual(self.traces(), ["own.pftrace", "systrace.pftrace"])
+        self.assertEqual(self.entries[MAIN], path.read_bytes())
 
     def test_beside_a_snapshot(self):
         """A session that records comes first. Its earlier snapshots are there, and a message says

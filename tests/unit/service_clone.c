@@ -75,6 +75,30 @@ static void bugreport_takes_the_highest_score(void **state)
     pb__tracing_service_state__free_unpacked(told, NULL);
 }
 
+static void bugreport_of_root_takes_a_session_of_root_first(void **state)
+{
+    (void)state;
+    static struct service_consumer root; // its sessions end with the fixture
+    uint64_t id;
+    root = t.other;
+    root.uid = root.payer = 0;
+    struct service_clone_request request = {.for_bugreport = true};
+    struct service_clone_result clone;
+    enable(SOURCE "bugreport_score: 2000000000");
+    assert_int_equal(service_clone(t.service, &t.other, &request, &clone, &t.err), -ENOENT);
+    assert_non_null(strstr(t.err.text, "no session of this user"));
+    assert_int_equal(service_clone(t.service, &root, &request, &clone, &t.err), 0);
+    assert_int_equal(
+        enable_with(&root, SOURCE "bugreport_score: 1 unique_session_name: 'root'", -1, true, &id),
+        0);
+    assert_int_equal(service_clone(t.service, &root, &request, &clone, &t.err), 0);
+    Pb__TracingServiceState *told = service_query_state(t.service, true);
+    assert_int_equal(told->n_tracing_sessions, 4);
+    assert_string_equal(told->tracing_sessions[3]->unique_session_name, "root");
+    pb__tracing_service_state__free_unpacked(told, NULL);
+    clone_with(&request, 0); // the user's own session, not root's
+}
+
 static void snapshot_is_only_for_its_owner_and_root(void **state)
 {
     (void)state;
@@ -262,6 +286,7 @@ int main(void)
         TEST(snapshot_holds_what_there_is),
         TEST(snapshot_of_a_waiting_session_is_readable),
         TEST(bugreport_takes_the_highest_score),
+        TEST(bugreport_of_root_takes_a_session_of_root_first),
         TEST(snapshot_is_only_for_its_owner_and_root),
         TEST(snapshot_counts_against_limits),
         TEST(buffers_move_or_are_emptied),
