@@ -64,9 +64,11 @@ static bool report(const char *name, const struct remote_trigger_answer *answer,
                 "and does not say what it did",
                 quoted);
     } else if (answer->sessions > 0 && answer->held_back == answer->sessions) {
-        err_set(&err, 0,
-                "trigger \"%s\": held back in %u session%s by max_per_24_h or skip_probability",
-                quoted, answer->held_back, answer->held_back == 1 ? "" : "s");
+        err_set(
+            &err, 0,
+            "trigger \"%s\": held back in %u session%s by max_per_24_h, skip_probability or the "
+            "daemon's limits for users",
+            quoted, answer->held_back, answer->held_back == 1 ? "" : "s");
     } else if (answer->sessions > 0 && answer->acted == 0) {
         err_set(&err, 0, "trigger \"%s\": nothing changes, its sessions were triggered before",
                 quoted);

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #define NSEC_PER_MINUTE (60.0 * NSEC_PER_SEC)
+#define TURN_PERIOD     NSEC_PER_SEC
 
 void budget_init(struct budget *budget, const struct budget_limits *limits)
 {
@@ -159,15 +160,29 @@ bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now)
         return true;
     struct budget_account *account = account_of(budget, payer, now);
     account->tokens -= (double)n;
+    account->spent = now;
+    refill(&budget->all, budget->limits.all_burst, budget->limits.all_per_minute, now);
+    budget->all.tokens -= budget->limits.all_per_minute ? (double)n : 0;
     return account->tokens > 0;
+}
+
+static bool all_is_spent(struct budget *budget, nsec_t now)
+{
+    const struct budget_limits *limits = &budget->limits;
+    refill(&budget->all, limits->all_burst, limits->all_per_minute, now);
+    return limits->all_per_minute && budget->all.tokens <= 0;
 }
 
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now)
 {
     if (payer == 0 || !budget->limits.each_per_minute)
         return UINT64_MAX;
-    double tokens = account_of(budget, payer, now)->tokens;
-    return tokens > 0 ? (uint64_t)tokens : 0;
+    const struct budget_account *account = account_of(budget, payer, now);
+    bool has_turn =
+        account->tokens >= (double)budget->limits.each_burst && now - account->spent >= TURN_PERIOD;
+    if (account->tokens <= 0 || (all_is_spent(budget, now) && !has_turn))
+        return 0;
+    return (uint64_t)account->tokens;
 }
 
 // Returns how much of `n` the account held.

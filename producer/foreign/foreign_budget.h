@@ -24,6 +24,7 @@ struct budget_account {
     uint64_t payer, held;
     double tokens; // may be taken at once
     nsec_t filled; // time at which `tokens` was computed
+    nsec_t spent;  // time of the last budget_spend()
 };
 VEC_DEFINE(budget_account_vec, struct budget_account);
 
@@ -45,10 +46,13 @@ void budget_done(struct budget *budget);
 // -EDQUOT with a sentence in `err` that names the limit and its number; then nothing is taken.
 // Payer 0 (root) has all_max and all_burst for itself: no other payer can use them up.
 int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, struct err *err);
-// Counts `n` that have been spent already, in a budget that has only rates. The payer may get into
-// debt. Returns false if the payer has used up its share; for root always true.
+// Counts `n` that have been spent already, in a budget that has only rates. The payer and all
+// payers together may get into debt. Returns false if the payer has used up its share; for root
+// always true.
 bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now);
 // Returns the amount that the payer may spend at once at time `now`; UINT64_MAX means no limit.
+// When all payers together have used up their share, a payer that has its whole burst still has a
+// turn each second: the payers that used up the share do not lock it out.
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now);
 // Gives back `n` of the held amount. Rates are not given back.
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n);

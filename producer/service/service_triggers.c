@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "producer/service/service_private.h"
+#include "producer/service/triggers/name_regex.h"
 
 // The producer name of triggers that a config fires, as in Perfetto's client.
 #define OWN_TRIGGERS_PRODUCER "perfetto_cmd_producer"
@@ -179,37 +180,43 @@ bool service_hears_triggers(const struct member *member)
 
 // An expression can take as long to match as its author likes, and everybody may fire triggers. So
 // an expression costs the time of its author, and a refused trigger is worth no match.
-static enum trigger_verdict judge(struct service *service, const struct member *member,
-                                  const struct activation *activation,
-                                  const Pb__TraceConfig__TriggerConfig__Trigger **ret)
+static enum trigger_verdict match(const struct member *member, const struct activation *activation,
+                                  const char *pattern)
 {
     struct loop_share *share = member->share ? &member->share->matching : NULL;
-    bool may_match = !activation->refused && loop_share_is_left(share, nsec_now(CLOCK_BOOTTIME));
+    if (activation->refused || !loop_share_is_left(share, nsec_now(CLOCK_BOOTTIME)))
+        return TRIGGER_TOO_MANY;
     nsec_t began = loop_share_begin(share);
-    enum trigger_verdict verdict =
-        trigger_rules_judge(session_get_config(member->session), activation->hit.name,
-                            may_match ? activation->hit.producer_name : NULL, random_share(service),
-                            activation->n_before, ret);
+    bool matches = name_regex_matches(pattern, activation->hit.producer_name);
     loop_share_spend_since(share, began);
-    return verdict;
+    return matches ? TRIGGER_HEARD : TRIGGER_UNKNOWN;
+}
+
+static enum trigger_verdict judge(struct service *service, const struct member *member,
+                                  const struct activation *activation, const trigger_rule *rule)
+{
+    const char *pattern = trigger_rules_pattern(rule);
+    enum trigger_verdict verdict = pattern ? match(member, activation, pattern) : TRIGGER_HEARD;
+    if (verdict == TRIGGER_HEARD)
+        verdict = trigger_rules_judge(rule, random_share(service), activation->n_before);
+    return verdict == TRIGGER_HEARD && activation->refused ? TRIGGER_TOO_MANY : verdict;
 }
 
 static void activate_member(struct service *service, struct member *member,
                             struct activation *activation)
 {
     struct service_trigger_hit hit = activation->hit;
-    const Pb__TraceConfig__TriggerConfig__Trigger *trigger;
     if (!service_hears_triggers(member))
         return;
-    enum trigger_verdict verdict = judge(service, member, activation, &trigger);
+    const trigger_rule *rule = trigger_rules_find(session_get_config(member->session), hit.name);
+    enum trigger_verdict verdict =
+        rule ? judge(service, member, activation, rule) : TRIGGER_UNKNOWN;
     activation->result.sessions += verdict != TRIGGER_UNKNOWN;
-    if (activation->refused && verdict == TRIGGER_HEARD)
-        verdict = TRIGGER_TOO_MANY;
     activation->result.held_back += verdict == TRIGGER_SKIPPED || verdict == TRIGGER_TOO_MANY;
     if (verdict != TRIGGER_HEARD)
         return;
-    activation->limited |= trigger->max_per_24_h > 0;
-    hit.stop_delay_ms = trigger->stop_delay_ms;
+    activation->limited |= rule->max_per_24_h > 0;
+    hit.stop_delay_ms = rule->stop_delay_ms;
     remember_trigger(member, &hit);
     activation->result.acted += session_trigger(member->session, &hit);
 }

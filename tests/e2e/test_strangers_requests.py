@@ -9,7 +9,7 @@ import time
 import lib
 import strangers
 from protowire import bind, field, invoke
-from strangers_daemon import ACTIVATE, CONFIG, ENABLE, INITIALIZE
+from strangers_daemon import ACTIVATE, CONFIG, ENABLE, INITIALIZE, QUERY_STATE
 from strangers_member import AT_ONCE_S, Answers, Members, UID
 
 BUFFER = field(1, field(1, 64))
@@ -18,6 +18,7 @@ SOURCE = field(2, field(1, field(1, b"linux.sys_stats")))
 NAME, DEAR = b"a" * 255, b"((a*)*){80}"
 NEVER = b"\x29" + struct.pack("<d", 1.0)  # skip_probability
 ATTACK_S = 4
+HEARD_BY_FIVE = rb"\x08\x05\x10[\x00\x05]\x18\x00"  # sessions 5, acted 0 or 5, held_back 0
 
 
 def answered(client, text, seconds=30):
@@ -51,12 +52,14 @@ def send_all_the_time(clients, message):
 
 @lib.needs_root
 class Requests(Members):
-    def attack(self, act, uid=UID):
+    def attack(self, act, uids=(UID,)):
         """Returns the longest time until the daemon answers root meanwhile."""
         answers = Answers(self.daemon)
-        stranger = strangers.Stranger(act, self.daemon.run_dir, uid=uid)
-        self.addCleanup(stranger.end)
-        self.assertEqual(stranger.hear(), "done")
+        others = [strangers.Stranger(act, self.daemon.run_dir, uid=uid) for uid in uids]
+        for stranger in others:
+            self.addCleanup(stranger.end)
+        for stranger in others:
+            self.assertEqual(stranger.hear(), "done")
         return answers.stop()
 
     def test_expressions_that_take_long(self):
@@ -77,16 +80,66 @@ class Requests(Members):
 
         self.assertLess(self.attack(act), AT_ONCE_S)
 
-    def test_names_without_end(self):
-        """Each frame is small enough, but a user has many connections."""
+    def names_without_end(self, n_clients, uids):
+        """Each frame is small enough, but a user has many connections. Returns the daemon's share
+        of a processor."""
         def act(voice, run_dir):
-            producers = [producer(run_dir) for _ in range(60)]
+            producers = [producer(run_dir) for _ in range(n_clients)]
             send_all_the_time(producers, invoke(3, ACTIVATE, field(1, b"") * 60000))
             voice.say("done")
             voice.stay()
 
-        self.assertLess(self.attack(act, UID + 1), AT_ONCE_S)
+        before, began = self.daemon.cpu_s(), time.monotonic()
+        self.assertLess(self.attack(act, uids), AT_ONCE_S)
+        share = (self.daemon.cpu_s() - before) / (time.monotonic() - began)
+        strangers.figure(self, f"{len(uids)} users: the daemon takes {share:.2f} of a processor")
         self.assertIn("more than a quarter of the processor", self.daemon.said())
+        return share
+
+    def test_names_without_end(self):
+        self.names_without_end(60, [UID + 1])
+
+    def test_names_without_end_of_several_users(self):
+        """Together, the users get no more than half of the loop."""
+        self.assertLess(self.names_without_end(30, [UID + i for i in range(1, 7)]), 0.9)
+
+    def test_a_flood_of_other_names(self):
+        """Two users fire triggers that no rule asks for. The rules of a member, with an expression,
+        still hear the triggers of a third user."""
+        rules = b"".join(field(2, field(1, b"rule%03d" % i)) for i in range(400))
+        alarm = field(2, field(1, b"alarm") + field(2, b"go+d") + field(3, 600000))
+
+        def record(voice, run_dir):
+            config = BUFFER + SOURCE + field(17, field(1, 2) + rules + alarm + field(3, 600000))
+            sessions = [socket.socket(socket.AF_UNIX) for _ in range(5)]
+            for session in sessions:
+                session.connect(str(run_dir / "consumer.sock"))
+                answered(session, bind())
+                answered(session, invoke(2, ENABLE, field(1, config)) + invoke(3, QUERY_STATE))
+            voice.say("done")
+            voice.stay()
+
+        def flood(voice, run_dir):
+            producers = [producer(run_dir) for _ in range(6)]
+            voice.say("begun")
+            send_all_the_time(producers, invoke(3, ACTIVATE, field(1, b"rule999") * 256))
+            voice.say("done")
+            voice.stay()
+
+        member = strangers.Stranger(record, self.daemon.run_dir, uid=UID)
+        self.addCleanup(member.end)
+        self.assertEqual(member.hear(), "done")
+        others = [strangers.Stranger(flood, self.daemon.run_dir, uid=UID + i) for i in (1, 2)]
+        for stranger in others:
+            self.addCleanup(stranger.end)
+            self.assertEqual(stranger.hear(), "begun")
+        with contextlib.closing(producer(self.daemon.run_dir, b"good")) as client:
+            for _ in range(12):
+                answer = answered(client, invoke(3, ACTIVATE, field(1, b"alarm")))
+                self.assertRegex(answer, HEARD_BY_FIVE)
+                time.sleep(0.2)
+        for stranger in others:
+            self.assertEqual(stranger.hear(), "done")
 
     def test_lists_outside_of_data_sources(self):
         for text in ("session_semaphores {} " * 600,

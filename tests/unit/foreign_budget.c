@@ -125,6 +125,35 @@ static void what_was_spent_already_makes_a_debt(void **state)
     budget_done(&budget);
 }
 
+static void all_payers_together_have_a_share(void **state)
+{
+    (void)state;
+    struct budget budget;
+    nsec_t now = SECOND;
+    budget_init(&budget, &(struct budget_limits){.what = "milliseconds",
+                                                 .each_burst = 100,
+                                                 .each_per_minute = 6000,
+                                                 .all_burst = 200,
+                                                 .all_per_minute = 12000});
+    for (uint64_t payer = 1; payer <= 3; payer++)
+        assert_true(budget_spend(&budget, payer, 99, now));
+    assert_int_equal(budget_left(&budget, 1, now), 0); // 1, but all have a debt of 97
+    assert_int_equal(budget_left(&budget, 0, now), UINT64_MAX);
+    // A payer that has spent nothing has a turn each second.
+    assert_int_equal(budget_left(&budget, 4, now), 100);
+    assert_true(budget_spend(&budget, 4, 1, now));
+    for (nsec_t at = now; at < now + 3 * SECOND; at += SECOND / 4) {
+        bool has_turn = budget_left(&budget, 4, at) > 0;
+        assert_int_equal(has_turn, at != now && (at - now) % SECOND == 0);
+        if (has_turn)
+            budget_spend(&budget, 4, 1, at);
+        budget_spend(&budget, 5, 50, at); // as much as comes back
+    }
+    assert_int_equal(budget_left(&budget, 5, now + 3 * SECOND), 0);
+    assert_int_equal(budget_left(&budget, 5, now + 13 * SECOND), 100);
+    budget_done(&budget);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +161,7 @@ int main(void)
         cmocka_unit_test(others_cannot_use_up_the_share_of_root),
         cmocka_unit_test(a_rate_comes_back_with_time),
         cmocka_unit_test(what_was_spent_already_makes_a_debt),
+        cmocka_unit_test(all_payers_together_have_a_share),
         cmocka_unit_test(payers_beyond_the_table_share_an_account),
         cmocka_unit_test(what_was_taken_from_the_shared_account_comes_back_there),
     };

@@ -26,6 +26,7 @@ struct fixture {
     struct ipc_port port;
     size_t n_open, n_calls, n_fds;
     char text[512]; // the last complaint in the log
+    nsec_t work;    // for a flush
     struct log log;
 };
 
@@ -92,6 +93,12 @@ static void port_invoke(void *state, const struct ipc_call *call)
     }
     case IPC_CONSUMER_FREE_BUFFERS:
         ipc_peer_hang_up(stream->peer);
+        break;
+    case IPC_CONSUMER_FLUSH:
+        for (nsec_t end = nsec_now(CLOCK_THREAD_CPUTIME_ID) + f->work;
+             nsec_now(CLOCK_THREAD_CPUTIME_ID) < end;)
+            ;
+        ipc_peer_reply(stream->peer, &call->ticket, NULL, false);
         break;
     case IPC_CONSUMER_QUERY_SERVICE_STATE: {
         Pb__QueryServiceStateResponse response = PB__QUERY_SERVICE_STATE_RESPONSE__INIT;
@@ -645,6 +652,50 @@ static void producers_leave_connections_to_others(void **state)
         close(fds[i][0]);
 }
 
+// Joins as another user.
+static int join_as(struct fixture *f, uid_t uid)
+{
+    int fds[2];
+    if (seteuid(uid) < 0) // the owner of the socket pair
+        skip_because("needs root");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(ipc_server_adopt(f->server, fds[1], &for_all, &f->port), 0);
+    return fds[0];
+}
+
+// The user's share of the time is used up. Requests that wait for it are not late.
+static void requests_that_have_to_wait_are_not_late(void **state)
+{
+    enum { STRANGER = 40000 };
+    struct fixture *f = *state;
+    uint8_t flush[64], bytes[64];
+    size_t size = make_invoke(flush, 7, 1, IPC_CONSUMER_FLUSH, false);
+    f->port.takes_fds = false;
+    int busy = join_as(f, STRANGER);
+    f->work = 650 * NSEC_PER_MSEC; // 0.2 s at once, and a quarter: the user waits for 1.8 s
+    assert_int_equal(send(busy, flush, size, 0), size);
+    while (f->n_calls == 0)
+        run_for(f, 5 * NSEC_PER_MSEC);
+    f->work = 0;
+    int whole = join_as(f, STRANGER), half = join_as(f, STRANGER);
+    assert_int_equal(send(whole, flush, size, 0), size);
+    assert_int_equal(send(half, flush, size - 1, 0), size - 1);
+    run_for(f, 700 * NSEC_PER_MSEC); // the server waits 0.5 s for the end of a frame
+    assert_int_equal(f->n_calls, 1);
+    assert_int_equal(f->n_open, 3);
+    for (nsec_t end = nsec_now(CLOCK_MONOTONIC) + 5 * NSEC_PER_SEC;
+         f->n_calls == 1 && nsec_now(CLOCK_MONOTONIC) < end;)
+        run_for(f, 5 * NSEC_PER_MSEC);
+    assert_int_equal(f->n_calls, 2);
+    assert_int_equal(f->n_open, 3);
+    assert_true(recv(whole, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
+    assert_int_equal(run_until_hung_up(f, half, NULL, 0), 0); // late now
+    close(busy);
+    close(whole);
+    close(half);
+}
+
 static size_t n_forks;
 
 static void count_fork(void)
@@ -690,6 +741,7 @@ int main(void)
         WITH_SERVER(tiny_frames_do_not_starve_others),
         WITH_SERVER(thousands_of_connections_leave_room_for_others),
         WITH_SERVER(producers_leave_connections_to_others),
+        WITH_SERVER(requests_that_have_to_wait_are_not_late),
         WITH_SERVER(refused_connections_cost_their_user_a_few_processes),
         WITH_SERVER(the_client_library_speaks_the_same),
     };

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "producer/service/service_private.h"
 #include "tests/unit/service_fixture.h"
 #include "tests/unit/service_list.h"
 
@@ -150,6 +151,29 @@ static void rules_select_triggers(void **state)
                     true, &id),
         -EINVAL);
     assert_non_null(strstr(t.err.text, "trigger_config.triggers[0].producer_name_regex"));
+}
+
+// Others may fire triggers that no rule of the author asks for.
+static void an_author_pays_for_matches_only(void **state)
+{
+    (void)state;
+    t.consumer.requester.is_limited = true;
+    uint64_t id =
+        enable(TRIGGERS("CLONE_SNAPSHOT", "triggers { name: 'a' } "
+                                          "triggers { name: 'b' producer_name_regex: 'p' }"));
+    const struct loop_share *share = &find(t.service, id)->share->matching;
+    for (int i = 0; i < 1000; i++) {
+        struct service_trigger_result result =
+            service_activate_trigger(t.service, i % 2 ? "a" : "b", "p", 7, 7);
+        assert_int_equal(result.sessions, 1);
+        assert_int_equal(result.held_back, i >= 5); // 10 triggers at once of a user
+        fire("unknown");
+        if (i == 0)
+            assert_true(share->free_at > 0);
+        if (i == 10)
+            find(t.service, id)->share->matching.free_at = 0;
+    }
+    assert_int_equal(share->free_at, 0);
 }
 
 static void limit_per_day_survives_a_restart(void **state)
@@ -607,6 +631,7 @@ int main(void)
         TEST(clone_trigger_orders_snapshots),
         TEST(stop_may_mean_clone),
         TEST(rules_select_triggers),
+        TEST(an_author_pays_for_matches_only),
         TEST(limit_per_day_survives_a_restart),
         TEST(failing_start_by_trigger_ends),
         TEST(config_fires_its_own_triggers),

@@ -24,7 +24,6 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
-#include "producer/ground/work_time.h"
 #include "producer/service/ipc/decode.h"
 
 #define FRAMES_PER_ROUND 32
@@ -87,9 +86,12 @@ static nsec_t earlier(nsec_t deadline, nsec_t since, nsec_t timeout)
 static nsec_t deadline_of(const struct ipc_peer *peer)
 {
     const struct ipc_server_limits *limits = &ipc_server_get_env(peer->server)->limits;
-    nsec_t deadline = earlier(NSEC_MAX, peer->connected, limits->first_frame_timeout);
-    if (peer->events & EPOLLIN)
+    nsec_t deadline = NSEC_MAX;
+    if (peer->events & EPOLLIN &&
+        !peer->frames_left) { // while this side makes the peer wait, the peer cannot be late
+        deadline = earlier(deadline, peer->connected, limits->first_frame_timeout);
         deadline = earlier(deadline, peer->incomplete, limits->frame_timeout);
+    }
     return earlier(deadline, peer->stalled, limits->write_timeout);
 }
 
@@ -274,6 +276,7 @@ static void handle_frames(struct ipc_peer *peer)
     const uint8_t *bytes;
     size_t size, n = 0;
     int r = 1;
+    bool has_waited = peer->frames_left;
     nsec_t end = nsec_now(CLOCK_MONOTONIC) + FRAMES_TIME;
     for (; n < FRAMES_PER_ROUND && ipc_outbox_size(&peer->outbox) < OUTBOX_ROOM; n++) {
         if (n > 0 && nsec_now(CLOCK_MONOTONIC) >= end)
@@ -287,9 +290,9 @@ static void handle_frames(struct ipc_peer *peer)
         r = ipc_inbox_next(&peer->inbox, &bytes, &size);
         if (r <= 0)
             break;
-        nsec_t began = work_time_now();
+        nsec_t began = ipc_server_begin_frame(peer);
         handle_frame(peer, bytes, size);
-        ipc_server_frame_took(peer->server, peer, work_time_now() - began);
+        ipc_server_end_frame(peer->server, peer, began);
     }
     if (r < 0)
         refuse(peer, "announced a frame that is too long");
@@ -301,9 +304,11 @@ static void handle_frames(struct ipc_peer *peer)
     if (!ipc_inbox_pending(&peer->inbox)) {
         peer->passed_fd = close_fd(peer->passed_fd);
         peer->incomplete = NSEC_MAX;
-    } else if (n > 0 || peer->incomplete == NSEC_MAX) {
+    } else if (n > 0 || has_waited || peer->incomplete == NSEC_MAX) {
         peer->incomplete = nsec_now(CLOCK_MONOTONIC);
     }
+    if (has_waited && peer->connected != NSEC_MAX)
+        peer->connected = nsec_now(CLOCK_MONOTONIC);
 }
 
 static void receive(struct ipc_peer *peer)

@@ -47,8 +47,10 @@ void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer);
 bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc_peer *peer);
 // Returns whether one more frame of the peer's user may be handled now.
 bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer);
-// Counts the time that a frame of the peer has taken.
-void ipc_server_frame_took(struct ipc_server *server, const struct ipc_peer *peer, nsec_t time);
+// Begins a frame of the peer. ipc_server_end_frame() counts its time, if the time of the peer's
+// user is limited.
+nsec_t ipc_server_begin_frame(const struct ipc_peer *peer);
+void ipc_server_end_frame(struct ipc_server *server, const struct ipc_peer *peer, nsec_t began);
 // Logs at most one line per second; further lines are counted.
 __attribute__((format(printf, 3, 4))) void ipc_server_complain(struct ipc_server *server,
                                                                const struct ipc_peer *peer,

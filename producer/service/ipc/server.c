@@ -18,6 +18,7 @@
 #include "producer/foreign/foreign_budget.h"
 #include "producer/foreign/payer.h"
 #include "producer/foreign/relay.h"
+#include "producer/ground/work_time.h"
 #include "producer/service/ipc/peer.h"
 
 #define PEERS_FOR_ROOT     16
@@ -27,6 +28,7 @@
 #define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
 #define USEC_AT_ONCE       200000 // of the loop, for the requests of a user
 #define USEC_A_MINUTE      (15 * 1000000)
+#define USEC_OF_ALL        2 // times as many for all users together
 #define ACCEPTS_PER_ROUND  32
 #define ACCEPT_PAUSE       NSEC_PER_SEC
 #define COMPLAINT_INTERVAL NSEC_PER_SEC
@@ -85,6 +87,8 @@ int ipc_server_new(const struct ipc_server_env *env, struct ipc_server **ret)
                                          .what = "microseconds for requests",
                                          .each_burst = USEC_AT_ONCE,
                                          .each_per_minute = USEC_A_MINUTE,
+                                         .all_burst = USEC_OF_ALL * USEC_AT_ONCE,
+                                         .all_per_minute = USEC_OF_ALL * USEC_A_MINUTE,
                                      });
     int r = relays_new(env->loop, &server->relays[false]);
     if (r == 0)
@@ -287,7 +291,8 @@ bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *pe
         return true;
     if (budget_left(&server->frame_time, client->payer, now) == 0)
         err_set(&err, -EDQUOT,
-                "the requests of this user take more than a quarter of the processor");
+                "the requests of this user take more than a quarter of the processor, or those of "
+                "all users more than half");
     else if (budget_take(&server->frames, client->payer, 1, now, &err) == 0)
         return true;
     if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
@@ -298,11 +303,18 @@ bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *pe
     return false;
 }
 
-void ipc_server_frame_took(struct ipc_server *server, const struct ipc_peer *peer, nsec_t time)
+nsec_t ipc_server_begin_frame(const struct ipc_peer *peer)
 {
-    if (!is_trusted(peer->credentials.uid))
-        budget_spend(&server->frame_time, peer->credentials.payer,
-                     (uint64_t)(time / NSEC_PER_USEC) + 1, nsec_now(CLOCK_MONOTONIC));
+    return is_trusted(peer->credentials.uid) ? 0 : work_time_now();
+}
+
+void ipc_server_end_frame(struct ipc_server *server, const struct ipc_peer *peer, nsec_t began)
+{
+    if (is_trusted(peer->credentials.uid))
+        return;
+    nsec_t time = work_time_now() - began;
+    budget_spend(&server->frame_time, peer->credentials.payer, (uint64_t)(time / NSEC_PER_USEC) + 1,
+                 nsec_now(CLOCK_MONOTONIC));
 }
 
 size_t ipc_server_n_peers(const struct ipc_server *server)

@@ -8,9 +8,7 @@
 #include "common/str.h"
 #include "producer/service/triggers/name_regex.h"
 
-typedef Pb__TraceConfig__TriggerConfig__Trigger trigger_rule;
-
-static const char *pattern_of(const trigger_rule *rule)
+const char *trigger_rules_pattern(const trigger_rule *rule)
 {
     return rule->producer_name_regex && *rule->producer_name_regex ? rule->producer_name_regex
                                                                    : NULL;
@@ -20,7 +18,7 @@ int trigger_rules_check(const Pb__TraceConfig *config, struct err *err)
 {
     const Pb__TraceConfig__TriggerConfig *triggers = config->trigger_config;
     for (size_t i = 0; triggers && i < triggers->n_triggers; i++) {
-        const char *pattern = pattern_of(triggers->triggers[i]);
+        const char *pattern = trigger_rules_pattern(triggers->triggers[i]);
         int r = pattern ? name_regex_check(pattern, err) : 0;
         if (r < 0)
             return err_prefix(err, r, "trigger_config.triggers[%zu].producer_name_regex", i);
@@ -28,7 +26,7 @@ int trigger_rules_check(const Pb__TraceConfig *config, struct err *err)
     return 0;
 }
 
-static const trigger_rule *find_rule(const Pb__TraceConfig *config, const char *name)
+const trigger_rule *trigger_rules_find(const Pb__TraceConfig *config, const char *name)
 {
     const Pb__TraceConfig__TriggerConfig *triggers = config->trigger_config;
     for (size_t i = 0; triggers && i < triggers->n_triggers; i++)
@@ -37,16 +35,9 @@ static const trigger_rule *find_rule(const Pb__TraceConfig *config, const char *
     return NULL;
 }
 
-enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const char *name,
-                                         const char *producer_name, double random,
-                                         uint64_t n_in_24_h,
-                                         const Pb__TraceConfig__TriggerConfig__Trigger **ret)
+enum trigger_verdict trigger_rules_judge(const trigger_rule *rule, double random,
+                                         uint64_t n_in_24_h)
 {
-    const trigger_rule *rule = find_rule(config, name);
-    const char *pattern = rule ? pattern_of(rule) : NULL;
-    if (!rule || (pattern && !(producer_name && name_regex_matches(pattern, producer_name))))
-        return TRIGGER_UNKNOWN;
-    *ret = rule;
     if (random < rule->skip_probability)
         return TRIGGER_SKIPPED;
     if (rule->max_per_24_h > 0 && n_in_24_h >= rule->max_per_24_h)

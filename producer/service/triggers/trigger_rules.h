@@ -11,6 +11,8 @@
 #include "common/err.h"
 #include "protos/config/trace_config.pb-c.h"
 
+typedef Pb__TraceConfig__TriggerConfig__Trigger trigger_rule;
+
 // Returns 0, or -EINVAL with the field's path if a producer_name_regex is not an expression.
 int trigger_rules_check(const Pb__TraceConfig *config, struct err *err);
 
@@ -22,10 +24,11 @@ enum trigger_verdict {
     TRIGGER_HEARD,
 };
 
-// `producer_name` may be NULL: no expression matches then, and none is tried. `random` is in [0,
-// 1). `n_in_24_h` is the number of triggers of this name in the last 24 hours. *ret is the
-// trigger's part of the config, and untouched for TRIGGER_UNKNOWN.
-enum trigger_verdict trigger_rules_judge(const Pb__TraceConfig *config, const char *name,
-                                         const char *producer_name, double random,
-                                         uint64_t n_in_24_h,
-                                         const Pb__TraceConfig__TriggerConfig__Trigger **ret);
+// Returns the config's trigger of this name, or NULL.
+const trigger_rule *trigger_rules_find(const Pb__TraceConfig *config, const char *name);
+// Returns the expression for the names of producers, or NULL: triggers of all producers count.
+const char *trigger_rules_pattern(const trigger_rule *rule);
+// Judges a trigger whose producer's name matches. `random` is in [0, 1). `n_in_24_h` is the number
+// of triggers of this name in the last 24 hours.
+enum trigger_verdict trigger_rules_judge(const trigger_rule *rule, double random,
+                                         uint64_t n_in_24_h);
