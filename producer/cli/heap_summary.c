@@ -7,7 +7,8 @@
 //
 // The total of a function counts the allocations of the function itself and of the functions that
 // it called: each stack once, however often the function occurs in it. The own allocations of a
-// function are the stacks that end in the function.
+// function are the stacks that end in the function, or in functions of the standard libraries of
+// C++ and Rust that the function has called.
 //
 // For a program that frees most of its allocations, a second table shows all allocations.
 #include "producer/cli/heap_summary.h"
@@ -23,6 +24,7 @@
 #include "common/str.h"
 #include "common/vec.h"
 #include "common/wire.h"
+#include "producer/cli/library_names.h"
 #include "producer/cli/trace_stacks.h"
 #include "producer/heap/heap_abi.h"
 #include "protos/fields.h"
@@ -31,6 +33,7 @@
 #define ROWS_FEW   3
 #define SMALL_PART 100 // a small part is less than 1/100
 #define SHOWN_MIN  52  // bytes: 0.05 kB
+#define NOBODY     SIZE_MAX
 
 // The line of a function with the most bytes in one stack.
 struct row_line {
@@ -44,6 +47,7 @@ struct row {
     uint64_t self, total, self_allocated, allocated;
     uint64_t rank, rank_total; // sort keys
     size_t last_stack;
+    bool is_library; // library_names.h
 };
 
 VEC_DEFINE(row_vec, struct row);
@@ -111,14 +115,36 @@ static void line_weigh(struct row_line *row, const struct symbol_line *line, uin
         *row = (struct row_line){*line, bytes};
 }
 
-static int add_to_row(struct summary *s, const struct stack_place *place,
-                      const struct sample *sample, bool is_leaf)
+// Returns whether the name of a row is a function of a standard library. The name ends with the
+// file in brackets.
+static bool row_is_library(const char *name)
 {
+    const char *end = strrchr(name, '(');
+    struct strbuf function CLEANUP(strbuf_done) = {0};
+    if (end && end > name)
+        strbuf_add(&function, name, (size_t)(end - name) - (end[-1] == ' '));
+    return function.text && !function.failed && library_names_have(function.text);
+}
+
+// The functions of a stack, outermost first.
+struct added {
+    struct summary *summary;
+    const struct sample *sample;
+    size_t owner; // the row whose own allocation the sample is, as far as the stack was read
+};
+
+static int add_to_row(struct added *added, const struct stack_place *place, bool is_leaf)
+{
+    struct summary *s = added->summary;
+    const struct sample *sample = added->sample;
     uint32_t name = name_of(s, place);
     if (name == STRSET_NONE)
         return 0;
-    if (name == s->rows.n && row_vec_push(&s->rows, (struct row){.function = name}) < 0)
-        return -ENOMEM;
+    if (name == s->rows.n) {
+        bool is_library = row_is_library(strset_text(&s->names, name));
+        if (row_vec_push(&s->rows, (struct row){.function = name, .is_library = is_library}) < 0)
+            return -ENOMEM;
+    }
     struct row *row = &s->rows.items[name];
     line_weigh(&row->line, &place->line, sample->retained);
     line_weigh(&row->allocated_line, &place->line, sample->allocated);
@@ -127,28 +153,24 @@ static int add_to_row(struct summary *s, const struct stack_place *place,
         row->total += sample->retained;
         row->allocated += sample->allocated;
     }
+    if (!row->is_library || added->owner == NOBODY)
+        added->owner = name;
     if (is_leaf) {
-        row->self += sample->retained;
-        row->self_allocated += sample->allocated;
+        s->rows.items[added->owner].self += sample->retained;
+        s->rows.items[added->owner].self_allocated += sample->allocated;
     }
     return 0;
 }
 
-struct added {
-    struct summary *summary;
-    const struct sample *sample;
-};
-
 static int add_place(void *userdata, const struct stack_place *place, bool is_leaf)
 {
-    const struct added *added = userdata;
-    return add_to_row(added->summary, place, added->sample, is_leaf);
+    return add_to_row(userdata, place, is_leaf);
 }
 
 // Adds the sample to the functions of its stack.
 static int add_to_rows(struct summary *s, uint64_t callstack, const struct sample *sample)
 {
-    struct added added = {s, sample};
+    struct added added = {s, sample, NOBODY};
     s->n_stacks_seen++;
     return trace_stacks_walk(&s->stacks, callstack, add_place, &added);
 }

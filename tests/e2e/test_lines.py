@@ -78,6 +78,19 @@ int main()
     return 0;
 }
 """
+VECTORS = """#include <vector>
+static std::vector<char> *volatile kept;
+__attribute__((noinline)) static void fill()
+{
+    for (int i = 0; i < 1000; i++)
+        kept = new std::vector<char>(4000);
+}
+int main()
+{
+    fill();
+    return 0;
+}
+"""
 RUST = """#[inline(always)]
 fn keep(n: usize) -> Vec<u8> {
     Vec::with_capacity(n)
@@ -164,6 +177,15 @@ class Lines(unittest.TestCase):
         program = self.build("g++", "lambda_work.cc", LAMBDA, "-O0")
         self.assertLessEqual({"operator(),7", "main,11"},
                              self.places_of(program))
+
+    @lib.needs_program("g++")
+    def test_a_library_allocates_for_its_caller(self):
+        program = self.build("g++", "vectors.cc", VECTORS)
+        for options in ((), ("--lines",)):
+            done = lib.run(lib.MMTRACE, "heap", *options, "-o", self.trace, "--", program)
+            self.assertRegex(done.stderr,
+                             r"function\n +\d{4}\.\d +\d{4}\.\d +\d{4}\.\d  fill(\(\))? \(")
+            self.assertRegex(done.stderr, r"\n +0\.0 +\d{4}\.\d +\d{4}\.\d  operator new\(")
 
     @lib.needs_program("rustc")
     def test_a_program_of_rust(self):
