@@ -684,12 +684,16 @@ static void requests_that_have_to_wait_are_not_late(void **state)
     run_for(f, 700 * NSEC_PER_MSEC); // the server waits 0.5 s for the end of a frame
     assert_int_equal(f->n_calls, 1);
     assert_int_equal(f->n_open, 3);
+    // A relay may stand between the two ends.
+    ssize_t received = -1;
     for (nsec_t end = nsec_now(CLOCK_MONOTONIC) + 5 * NSEC_PER_SEC;
-         f->n_calls == 1 && nsec_now(CLOCK_MONOTONIC) < end;)
+         received < 0 && nsec_now(CLOCK_MONOTONIC) < end;) {
         run_for(f, 5 * NSEC_PER_MSEC);
+        received = recv(whole, bytes, sizeof(bytes), MSG_DONTWAIT);
+    }
+    assert_true(received > 0);
     assert_int_equal(f->n_calls, 2);
     assert_int_equal(f->n_open, 3);
-    assert_true(recv(whole, bytes, sizeof(bytes), MSG_DONTWAIT) > 0);
     assert_int_equal(run_until_hung_up(f, half, NULL, 0), 0); // late now
     close(busy);
     close(whole);
