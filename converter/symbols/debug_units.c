@@ -15,7 +15,7 @@
 #include "common/vec.h"
 
 #define OVERLAPS_MAX 64 // looked at for one address
-#define NESTED_MAX   64 // namespaces and types in each other
+#define NESTED_MAX   64 // namespaces, types, functions and blocks in each other
 #define INLINED_MAX  256
 #define RANGES_MAX   ((size_t)2 << 20) // of a file: entries can share a list of ranges
 

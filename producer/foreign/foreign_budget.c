@@ -4,7 +4,7 @@
 // reused. If all places are taken, new payers share one account: many users that misbehave at once
 // hinder each other, but not the users that came before them. A payer that holds something in the
 // shared account stays there until it has given everything back: it never has the limits of two
-// accounts.
+// accounts. Turns are for each account, so payers that share one also share its turn.
 #include "producer/foreign/foreign_budget.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 
 #define NSEC_PER_MINUTE (60.0 * NSEC_PER_SEC)
 #define TURN_PERIOD     NSEC_PER_SEC
+#define TURN_PART       20 // of a burst
 
 void budget_init(struct budget *budget, const struct budget_limits *limits)
 {
@@ -154,18 +155,26 @@ int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, s
     return 0;
 }
 
-bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now)
+// Notes that the account spends `n` of its turn, which may begin now.
+static void spend_turn(const struct budget *budget, struct budget_account *account, double n,
+                       nsec_t now)
 {
-    if (payer == 0 || !budget->limits.each_per_minute)
-        return true;
-    struct budget_account *account = account_of(budget, payer, now);
-    account->tokens -= (double)n;
-    account->spent = now;
-    refill(&budget->all, budget->limits.all_burst, budget->limits.all_per_minute, now);
-    budget->all.tokens -= budget->limits.all_per_minute ? (double)n : 0;
-    return account->tokens > 0;
+    if (now - account->turn >= TURN_PERIOD) {
+        account->turn = now;
+        account->turn_left = (double)budget->limits.each_burst / TURN_PART;
+    }
+    account->turn_left -= n;
 }
 
+static bool has_turn(const struct budget *budget, const struct budget_account *account, nsec_t now)
+{
+    if (budget->all.tokens <= -(double)budget->limits.all_burst)
+        return false;
+    return now - account->turn >= TURN_PERIOD ? account->tokens >= (double)budget->limits.each_burst
+                                              : account->turn_left > 0;
+}
+
+// Returns whether all payers together have used up their share.
 static bool all_is_spent(struct budget *budget, nsec_t now)
 {
     const struct budget_limits *limits = &budget->limits;
@@ -173,16 +182,37 @@ static bool all_is_spent(struct budget *budget, nsec_t now)
     return limits->all_per_minute && budget->all.tokens <= 0;
 }
 
+bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now)
+{
+    if (payer == 0 || !budget->limits.each_per_minute)
+        return true;
+    struct budget_account *account = account_of(budget, payer, now);
+    account->tokens -= (double)n;
+    if (all_is_spent(budget, now))
+        spend_turn(budget, account, (double)n, now);
+    budget->all.tokens -= budget->limits.all_per_minute ? (double)n : 0;
+    return account->tokens > 0;
+}
+
+int budget_may_spend(struct budget *budget, uint64_t payer, nsec_t now, struct err *err)
+{
+    const struct budget_limits *limits = &budget->limits;
+    if (payer == 0 || !limits->each_per_minute)
+        return 0;
+    const struct budget_account *account = account_of(budget, payer, now);
+    if (account->tokens <= 0)
+        return refuse(budget, limits->each_per_minute, "a minute of one user", err);
+    if (all_is_spent(budget, now) && !has_turn(budget, account, now))
+        return refuse(budget, limits->all_per_minute, "a minute of all users", err);
+    return 0;
+}
+
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now)
 {
     if (payer == 0 || !budget->limits.each_per_minute)
         return UINT64_MAX;
-    const struct budget_account *account = account_of(budget, payer, now);
-    bool has_turn =
-        account->tokens >= (double)budget->limits.each_burst && now - account->spent >= TURN_PERIOD;
-    if (account->tokens <= 0 || (all_is_spent(budget, now) && !has_turn))
-        return 0;
-    return (uint64_t)account->tokens;
+    double tokens = account_of(budget, payer, now)->tokens;
+    return tokens > 0 ? (uint64_t)tokens : 0;
 }
 
 // Returns how much of `n` the account held.

@@ -24,7 +24,8 @@ struct budget_account {
     uint64_t payer, held;
     double tokens; // may be taken at once
     nsec_t filled; // time at which `tokens` was computed
-    nsec_t spent;  // time of the last budget_spend()
+    nsec_t turn;   // when the last turn began (budget_may_spend())
+    double turn_left;
 };
 VEC_DEFINE(budget_account_vec, struct budget_account);
 
@@ -50,9 +51,13 @@ int budget_take(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now, s
 // payers together may get into debt. Returns false if the payer has used up its share; for root
 // always true.
 bool budget_spend(struct budget *budget, uint64_t payer, uint64_t n, nsec_t now);
-// Returns the amount that the payer may spend at once at time `now`; UINT64_MAX means no limit.
-// When all payers together have used up their share, a payer that has its whole burst still has a
-// turn each second: the payers that used up the share do not lock it out.
+// Returns 0 if the payer may spend more, or -EDQUOT with a sentence in `err` that names the limit.
+// When all payers together have used up their share, a payer that has its whole burst has a turn
+// each second, of a twentieth of the burst: the payers that used up the share do not lock it out.
+// There are no turns while all together have a debt of all_burst or more.
+int budget_may_spend(struct budget *budget, uint64_t payer, nsec_t now, struct err *err);
+// Returns the amount that the payer may spend at once at time `now`, without the limit of all;
+// UINT64_MAX means no limit.
 uint64_t budget_left(struct budget *budget, uint64_t payer, nsec_t now);
 // Gives back `n` of the held amount. Rates are not given back.
 void budget_give(struct budget *budget, uint64_t payer, uint64_t n);

@@ -59,6 +59,7 @@ struct loop {
     uint64_t next_order;
     nsec_t armed; // time at which timer_fd expires; NSEC_MAX: never
     unsigned depth;
+    uint64_t n_rounds;
     struct loop_call call;
     bool quit;
     struct loop_rounds *rounds; // borrowed; NULL: no watcher
@@ -376,6 +377,7 @@ int loop_run_once(struct loop *loop, nsec_t timeout)
     int n = epoll_wait(loop->epoll_fd, events, EVENTS_PER_ROUND, timeout_ms(timeout));
     if (n < 0)
         return errno == EINTR ? 0 : -errno;
+    loop->n_rounds++;
     if (!loop->depth++)
         round_begin(loop);
     fire_due_timers(loop);
@@ -391,6 +393,11 @@ int loop_run_once(struct loop *loop, nsec_t timeout)
         round_end(loop);
     }
     return 0;
+}
+
+uint64_t loop_n_rounds(const struct loop *loop)
+{
+    return loop->n_rounds;
 }
 
 int loop_run(struct loop *loop)

@@ -70,3 +70,5 @@ void loop_set_rounds(struct loop *loop, struct loop_rounds *rounds);
 // Runs one round: waits at most `timeout` (NSEC_MAX: forever) and makes the calls that are due.
 // Besides loop_run(), only tests call this function.
 int loop_run_once(struct loop *loop, nsec_t timeout);
+// Returns the number of rounds that have begun.
+uint64_t loop_n_rounds(const struct loop *loop);

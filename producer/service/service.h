@@ -191,7 +191,9 @@ int service_clone(struct service *service, const struct service_consumer *consum
 // The effect of a trigger. `sessions` counts live sessions with a trigger of this name for this
 // producer. `acted` counts sessions that the trigger started or stopped, or that gave a snapshot.
 // `held_back` counts sessions where max_per_24_h, skip_probability or the user's limit stopped the
-// trigger. The other sessions had been triggered before.
+// trigger, or where its author has no time left to match the producer's name. The other sessions
+// had been triggered before. If the trigger is over a limit, the name is not matched, and the
+// session counts.
 struct service_trigger_result {
     uint32_t sessions, acted, held_back;
 };

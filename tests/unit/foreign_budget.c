@@ -129,7 +129,8 @@ static void all_payers_together_have_a_share(void **state)
 {
     (void)state;
     struct budget budget;
-    nsec_t now = SECOND;
+    struct err err = {0};
+    nsec_t now = 10 * SECOND;
     budget_init(&budget, &(struct budget_limits){.what = "milliseconds",
                                                  .each_burst = 100,
                                                  .each_per_minute = 6000,
@@ -137,20 +138,30 @@ static void all_payers_together_have_a_share(void **state)
                                                  .all_per_minute = 12000});
     for (uint64_t payer = 1; payer <= 3; payer++)
         assert_true(budget_spend(&budget, payer, 99, now));
-    assert_int_equal(budget_left(&budget, 1, now), 0); // 1, but all have a debt of 97
-    assert_int_equal(budget_left(&budget, 0, now), UINT64_MAX);
-    // A payer that has spent nothing has a turn each second.
-    assert_int_equal(budget_left(&budget, 4, now), 100);
-    assert_true(budget_spend(&budget, 4, 1, now));
+    // Payer 1 has 1 left, but all have a debt of 97.
+    assert_int_equal(budget_may_spend(&budget, 1, now, &err), -EDQUOT);
+    assert_string_equal(err.text,
+                        "the limit of 12000 milliseconds a minute of all users is reached");
+    assert_int_equal(budget_may_spend(&budget, 0, now, &err), 0);
+    budget_spend(&budget, 1, 1, now);
+    assert_int_equal(budget_may_spend(&budget, 1, now, &err), -EDQUOT);
+    assert_string_equal(err.text, "the limit of 6000 milliseconds a minute of one user is reached");
+    // A payer that has spent nothing has a turn each second, of 5.
     for (nsec_t at = now; at < now + 3 * SECOND; at += SECOND / 4) {
-        bool has_turn = budget_left(&budget, 4, at) > 0;
-        assert_int_equal(has_turn, at != now && (at - now) % SECOND == 0);
-        if (has_turn)
+        int n = 0;
+        for (; budget_may_spend(&budget, 4, at, &err) == 0; n++)
             budget_spend(&budget, 4, 1, at);
-        budget_spend(&budget, 5, 50, at); // as much as comes back
+        assert_int_equal(n, (at - now) % SECOND == 0 ? 5 : 0);
+        budget_spend(&budget, 5, 50, at); // what comes back
     }
-    assert_int_equal(budget_left(&budget, 5, now + 3 * SECOND), 0);
-    assert_int_equal(budget_left(&budget, 5, now + 13 * SECOND), 100);
+    // Without tokens of all for a long time, there are no turns.
+    now += 3 * SECOND;
+    assert_int_equal(budget_may_spend(&budget, 4, now, &err), 0);
+    budget_spend(&budget, 5, 150, now);
+    assert_int_equal(budget_may_spend(&budget, 4, now, &err), -EDQUOT);
+    assert_int_equal(budget_may_spend(&budget, 4, now + 2 * SECOND, &err), 0);
+    assert_int_equal(budget_may_spend(&budget, 5, now + 2 * SECOND, &err), -EDQUOT);
+    assert_int_equal(budget_may_spend(&budget, 5, now + 60 * SECOND, &err), 0);
     budget_done(&budget);
 }
 

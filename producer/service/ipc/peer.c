@@ -5,7 +5,9 @@
 //
 // A user other than root and this process's user has a limited number of frames per minute, and a
 // limited time of the loop for them, over all the user's peers. Further frames wait in the sockets
-// and cost no processor time.
+// and cost no processor time. All these users together have a limited time of each round, so that a
+// request of root waits for a short round, however many peers there are and however little of the
+// processor this process gets.
 //
 // Back pressure goes through the outbox. Above OUTBOX_ROOM bytes, streams pause and no more
 // requests are taken in, so that a peer that does not read delays only itself. Only unrequested
@@ -31,7 +33,6 @@
 #define SMALL            8192                 // smaller sizes are not counted
 #define TOO_MUCH                                                                                   \
     "has, with others of its user, more than 8 MiB of unfinished requests and unread answers"
-#define REST        (100 * NSEC_PER_MSEC)
 #define OUTBOX_ROOM ((size_t)128 << 10)
 #define OUTBOX_MAX  ((size_t)1 << 20)
 
@@ -87,8 +88,8 @@ static nsec_t deadline_of(const struct ipc_peer *peer)
 {
     const struct ipc_server_limits *limits = &ipc_server_get_env(peer->server)->limits;
     nsec_t deadline = NSEC_MAX;
-    if (peer->events & EPOLLIN &&
-        !peer->frames_left) { // while this side makes the peer wait, the peer cannot be late
+    // While this side makes the peer wait, the peer cannot be late.
+    if (peer->events & EPOLLIN && !peer->frames_left) {
         deadline = earlier(deadline, peer->connected, limits->first_frame_timeout);
         deadline = earlier(deadline, peer->incomplete, limits->frame_timeout);
     }
@@ -283,10 +284,10 @@ static void handle_frames(struct ipc_peer *peer)
             break;
         if (peer->closing || peer->last_words)
             return;
-        if (!ipc_server_takes_frame(peer->server, peer)) {
-            peer->rests = nsec_now(CLOCK_BOOTTIME) + REST;
+        nsec_t wait = ipc_server_frame_wait(peer->server, peer);
+        peer->rests = nsec_now(CLOCK_BOOTTIME) + wait;
+        if (wait > 0)
             break;
-        }
         r = ipc_inbox_next(&peer->inbox, &bytes, &size);
         if (r <= 0)
             break;

@@ -45,8 +45,8 @@ const struct ipc_server_env *ipc_server_get_env(const struct ipc_server *server)
 void ipc_server_peer_gone(struct ipc_server *server, struct ipc_peer *peer);
 // Returns whether the unfinished requests and unread answers of the peer's user exceed the limit.
 bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc_peer *peer);
-// Returns whether one more frame of the peer's user may be handled now.
-bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer);
+// Returns the time that the next frame of the peer has to wait, or 0.
+nsec_t ipc_server_frame_wait(struct ipc_server *server, const struct ipc_peer *peer);
 // Begins a frame of the peer. ipc_server_end_frame() counts its time, if the time of the peer's
 // user is limited.
 nsec_t ipc_server_begin_frame(const struct ipc_peer *peer);

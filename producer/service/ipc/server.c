@@ -28,7 +28,10 @@
 #define FRAMES_TOLD_PERIOD (60 * NSEC_PER_SEC)
 #define USEC_AT_ONCE       200000 // of the loop, for the requests of a user
 #define USEC_A_MINUTE      (15 * 1000000)
-#define USEC_OF_ALL        2 // times as many for all users together
+#define USEC_OF_ALL        2                    // times as many for all users together
+#define ROUND_TIME         (30 * NSEC_PER_MSEC) // of a round of the loop, for all these users
+#define NEXT_ROUND         1                    // ns
+#define REST               (100 * NSEC_PER_MSEC)
 #define ACCEPTS_PER_ROUND  32
 #define ACCEPT_PAUSE       NSEC_PER_SEC
 #define COMPLAINT_INTERVAL NSEC_PER_SEC
@@ -55,6 +58,8 @@ struct ipc_server {
     nsec_t frames_told;       // CLOCK_MONOTONIC, 0: never
     struct budget frames;     // frames of users who are not trusted
     struct budget frame_time; // microseconds of the loop for them
+    uint64_t round;           // of the loop, in which they took round_time
+    nsec_t round_time;
 };
 
 static void fill_limits(struct ipc_server_limits *limits)
@@ -282,25 +287,24 @@ bool ipc_server_holds_too_much(const struct ipc_server *server, const struct ipc
     return bytes > PENDING_BYTES_MAX;
 }
 
-bool ipc_server_takes_frame(struct ipc_server *server, const struct ipc_peer *peer)
+nsec_t ipc_server_frame_wait(struct ipc_server *server, const struct ipc_peer *peer)
 {
     const struct ipc_credentials *client = &peer->credentials;
     struct err err = {0};
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     if (is_trusted(client->uid))
-        return true;
-    if (budget_left(&server->frame_time, client->payer, now) == 0)
-        err_set(&err, -EDQUOT,
-                "the requests of this user take more than a quarter of the processor, or those of "
-                "all users more than half");
-    else if (budget_take(&server->frames, client->payer, 1, now, &err) == 0)
-        return true;
+        return 0;
+    if (server->round == loop_n_rounds(server->env.loop) && server->round_time >= ROUND_TIME)
+        return NEXT_ROUND;
+    if (budget_may_spend(&server->frame_time, client->payer, now, &err) == 0 &&
+        budget_take(&server->frames, client->payer, 1, now, &err) == 0)
+        return 0;
     if (!server->frames_told || now - server->frames_told > FRAMES_TOLD_PERIOD) {
         server->frames_told = now;
         log_warning(server->env.log, "%s of user %u waits: %s", peer->name, (unsigned)client->uid,
                     err.text);
     }
-    return false;
+    return REST;
 }
 
 nsec_t ipc_server_begin_frame(const struct ipc_peer *peer)
@@ -313,6 +317,9 @@ void ipc_server_end_frame(struct ipc_server *server, const struct ipc_peer *peer
     if (is_trusted(peer->credentials.uid))
         return;
     nsec_t time = work_time_now() - began;
+    uint64_t round = loop_n_rounds(server->env.loop);
+    server->round_time = time + (server->round == round ? server->round_time : 0);
+    server->round = round;
     budget_spend(&server->frame_time, peer->credentials.payer, (uint64_t)(time / NSEC_PER_USEC) + 1,
                  nsec_now(CLOCK_MONOTONIC));
 }
