@@ -5,9 +5,9 @@ that answer the questions of the cookbook, and the live view of the same storm.
 usage: sudo python3 -B scripts/pictures.py [--build DIR] [--traces FOLDER] [--output DIR]
 
 Needs root, Chromium, tmux and aha. FOLDER has the traces of the cookbook. Without --traces they are
-recorded first (tests/e2e/recorded_storm.py). The default of --output is docs/pictures. test_report
-makes the pictures, too, in a folder of its own. Other processes of the machine are left out of the
-lists of processes.
+recorded first (tests/e2e/recorded_storm.py). The default of --output is docs/pictures.
+test_report_storm makes the pictures, too, in a folder of its own. Other processes of the machine
+are left out of the lists of processes.
 """
 import argparse
 import json

@@ -64,11 +64,11 @@ int report_trace_open(struct report_trace *ret, struct sqlite3 *handle, int64_t 
 {
     struct report_trace trace = {
         .handle = handle, .trace_id = trace_id, .page_bytes = USUAL_PAGE, .machine_id = -1};
-    int r = number_read(handle, "SELECT start_ts FROM trace WHERE id = ?1", trace_id, &trace.start,
-                        err);
+    int r = number_read(handle, "SELECT recorded_ts FROM trace WHERE id = ?1", trace_id,
+                        &trace.start, err);
     if (r == 0)
-        r = number_read(handle, "SELECT end_ts FROM trace WHERE id = ?1", trace_id, &trace.end,
-                        err);
+        r = number_read(handle, "SELECT recorded_end_ts FROM trace WHERE id = ?1", trace_id,
+                        &trace.end, err);
     if (r == 0)
         r = number_read(handle, "SELECT min(machine_id) FROM trace_machine WHERE trace_id = ?1",
                         trace_id, &trace.machine_id, err);

@@ -142,6 +142,7 @@ class Browser:
     def look(self, width=1280, height=800, dark=False, scale=1):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
                   deviceScaleFactor=scale, mobile=width < 600)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=width < 600, maxTouchPoints=5)
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
@@ -155,8 +156,8 @@ class Browser:
         return time.monotonic() - begin
 
     def worked_s(self):
-        """The processor time of the page's main thread since the page was opened: on an idle machine
-        the page is ready so soon."""
+        """The processor time of the page's main thread since the page was opened. On an idle
+        machine, the page is ready after this time."""
         metrics = self.call("Performance.getMetrics")["metrics"]
         return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
 
@@ -182,6 +183,22 @@ class Browser:
                        buttons=1)
         self.mouse("mouseReleased", to_x, to_y, clicks=1)
         self.settle()
+
+    def fingers(self, begin, end=None):
+        """Puts fingers on the places `begin`, moves them to the places `end`, and lifts them."""
+        def touch(kind, places):
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[
+                {"x": x, "y": y, "id": n} for n, (x, y) in enumerate(places)])
+        for n in range(len(begin)):
+            touch("touchStart", begin[:n + 1])
+        for step in range(1, 6 if end else 0):
+            touch("touchMove", [(x + (to_x - x) * step / 5, y + (to_y - y) * step / 5)
+                                for (x, y), (to_x, to_y) in zip(begin, end)])
+        touch("touchEnd", [])
+        self.settle()
+
+    def tap(self, x, y):
+        self.fingers([(x, y)])
 
     def picture(self, path, whole=False):
         options = {"captureBeyondViewport": True} if whole else {}

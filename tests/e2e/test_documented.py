@@ -20,7 +20,7 @@ import test_promises
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PROGRAMS = {program.name: program for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL)}
-OWN_TESTS = {"cookbook.md": "test_report.Storm.test_cookbook", "recipes.md": "test_recipes.Recipes"}
+OWN_TESTS = {"cookbook.md": "test_report_storm.Storm.test_cookbook", "recipes.md": "test_recipes.Recipes"}
 COMMAND = re.compile(r"(?:^|[|&$] )(?:sudo )?(?:mmtrace|mmsql|pintool|sqlite3) [a-z-]")
 SYNOPSIS = re.compile(r"\.\.\.|\[|\w\|\w|\bPINLIST\b")
 
@@ -59,7 +59,7 @@ ELSEWHERE = (
     (r"--of reclaim", "test_stacks.Stacks.test_reclaim_has_the_stack_of_who_made_it"),
     (r"\.load ", "test_query.Functions.test_extension"),
     (r"go tool pprof", "test_pprof.Pprof.test_pprof_reads_it"),
-    (r"pintool suggest", "test_report.Storm.test_cookbook"),
+    (r"pintool suggest", "test_report_storm.Storm.test_cookbook"),
     (r"pintool measure", "test_pintool_hold.HoldTest"),
     (r"pintool lock", "test_pintool_hold.HoldTest.test_locked_pages_stay_until_the_end"),
     (r"pintool file .*--watch", "test_pintool.Watch.test_came_and_went"),

@@ -9,18 +9,13 @@ import re
 import shutil
 import sqlite3
 import struct
-import sys
 import tempfile
 import unittest
 import zlib
 
 import browser
 import lib
-import recorded_storm
 from protowire import field
-
-sys.path.insert(0, str(lib.ROOT / "scripts"))
-import cookbook  # noqa: E402
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PRESSURE = GOLDEN / "mm_pressure.pftrace"
@@ -63,6 +58,51 @@ def write_many_events(path):
                 SYS_STATS, b"".join(field(2, field(1, key) + field(2, 100_000 + first * key % 9973))
                                     for key in VMSTAT))))
 
+
+def write_reclaims(path):
+    """Ten seconds: `always` waits in one long episode, `seldom` 40 us of each 5 ms, and each of two
+    threads of `half` 1 ms of each 2 ms, both at once."""
+    seconds, ms = 10, 1_000_000
+    spans = [(1, 0, seconds * 1000 * ms)]
+    spans += [(2, n * 5 * ms, n * 5 * ms + ms * 4 // 100) for n in range(seconds * 200)]
+    spans += [(tid, n * 2 * ms, n * 2 * ms + ms) for n in range(seconds * 500) for tid in (3, 4)]
+    events = sorted((begin + 1 + (end - begin) * is_end, is_end, tid)
+                    for tid, begin, end in spans for is_end in (0, 1))
+
+    def packet(body):
+        return field(1, body + field(SEQUENCE, 1))
+
+    def process(pid, name):
+        return field(1, field(1, pid) + field(2, 1) + field(3, name))
+
+    with open(path, "wb") as out:
+        out.write(packet(field(CLOCK_SNAPSHOT, field(1, field(1, 6) + field(2, 1)) + field(2, 6))))
+        out.write(packet(field(TIMESTAMP, 1) + field(PROCESS_TREE, process(1, b"always") + process(
+            2, b"seldom") + process(3, b"half") + field(2, field(1, 4) + field(3, 3)))))
+        bundle = field(1, 0) + b"".join(field(2, field(1, at) + field(2, tid) + field(
+            RECLAIM_END if is_end else RECLAIM_BEGIN, field(1, 1))) for at, is_end, tid in events)
+        out.write(packet(field(FTRACE_EVENTS, bundle)))
+        out.write(packet(field(TIMESTAMP, seconds * 1000 * ms + 2) + field(
+            SYS_STATS, field(2, field(1, 1) + field(2, 1000)))))
+
+
+# The labels of the lanes, and which part of a lane's room has the colour of direct reclaim.
+INK_OF_LANES = """(() => {
+    const canvas = document.querySelector("#chart-lanes canvas");
+    const copy = document.createElement("canvas");
+    Object.assign(copy, {width: canvas.width, height: canvas.height});
+    const context = copy.getContext("2d", {willReadFrequently: true});
+    context.drawImage(canvas, 0, 0);
+    const each = Math.floor((canvas.height - AXIS) / 3), width = canvas.width - LEFT - RIGHT;
+    const wanted = [1, 3, 5].map(at => parseInt(palette.c5.slice(at, at + 2), 16));
+    return [...document.querySelectorAll("#chart-lanes .labels span")].map((label, n) => {
+        const ink = context.getImageData(LEFT, (n + 1) * each - 20, width, 16).data;
+        let found = 0;
+        for (let i = 0; i < ink.length; i += 4) {
+            found += ink[i + 3] > 250 &&
+                wanted.every((part, at) => Math.abs(part - ink[i + at]) < 8);
+        }
+        return [label.textContent, found / (ink.length / 4)] }) })()"""
 
 # Two arrays of 24 bytes, and an object of 16.
 JAVA_LOG = """\
@@ -163,6 +203,35 @@ class Page(Report):
                           ["duration", "least free memory", "major faults", "swapped in"]])
         self.assertEqual(shown[1]["value"], [500_000_000, 2 << 20, 100, 2 << 20])
 
+    def test_a_known_zero_is_zero(self):
+        """The events of memory cgroups were on, and none came; those of compaction were off."""
+        head = """
+            packet { trace_config { data_sources { config { name: "linux.ftrace" ftrace_config {
+              ftrace_events: "vmscan/mm_vmscan_memcg_reclaim_begin"
+              ftrace_events: "%s" } } } } }
+            packet { ftrace_stats { phase: START_OF_TRACE cpu_stats { cpu: 0 entries: 0 } } }
+            packet { timestamp: 1 sys_stats { vmstat { key: VMSTAT_PGMAJFAULT value: 1 } } }
+            packet { timestamp: 9000000 sys_stats {
+              vmstat { key: VMSTAT_PGMAJFAULT value: 1 } } }"""
+        reclaim = """packet { ftrace_events { cpu: 0
+            event { timestamp: 1000 pid: 7 mm_vmscan_memcg_reclaim_begin { order: 0 } }
+            event { timestamp: 3001000 pid: 7 mm_vmscan_memcg_reclaim_end { nr_reclaimed: 4 } }
+            } }"""
+        traces = [self.dir / f"zero-{name}.pftrace" for name in "ab"]
+        traces[0].write_bytes(lib.encode(head % "vmscan/*"))
+        traces[1].write_bytes(lib.encode(head % "vmscan/mm_vmscan_memcg_reclaim_end" + reclaim))
+        done = lib.run(lib.MMSQL, "report", "--text", *traces)
+        table = done.stdout.split("\nKey figures\n")[1].split("\n\n")[0].splitlines()
+        rows = {row[0]: row[1:] for row in (re.split(" {2,}", line.strip()) for line in table)}
+        self.assertEqual(rows["memcg reclaim"], ["0", "1", "+1"])
+        self.assertEqual(rows["memcg reclaim, total time"], ["0.0 ms", "3.0 ms", "+3.0 ms"])
+        self.assertEqual(rows["direct reclaim"], ["0", "-", "-"])
+        self.assertNotIn("compaction", rows)
+        both = self.dir / "zero.html"
+        self.make(both, *traces)
+        figures = self.data_of(both)["traces"][0]["data"]["figures"]
+        self.assertEqual(figures["value"][figures["name"].index("memcg reclaim")], 0)
+
     def text_rows(self, trace, title):
         """The rows of a table of the report as text, as lists of cells."""
         done = lib.run(lib.MMSQL, "report", "--text", trace)
@@ -249,6 +318,12 @@ class InBrowser(Report):
         self.addCleanup(self.assert_quiet, page)
         return self.browser
 
+    @staticmethod
+    def place_of(page, plot):
+        """The room of the value axis, and the place and width of a plot."""
+        return page.run(f"(() => {{ const box = document.querySelector('{plot}')"
+                        ".getBoundingClientRect(); return [LEFT, box.x, box.y, box.width] })()")
+
     def assert_quiet(self, page):
         """The console is empty, and the page requests only its own file."""
         self.assertEqual(self.browser.errors, [])
@@ -262,16 +337,130 @@ class InBrowser(Report):
         self.assertGreaterEqual(len(drawn), 6)
         self.assertGreater(min(drawn), 5, "each canvas has several colours")
 
+    def test_bars_of_reclaim_tell_the_time(self):
+        """The height of a bar is the part of the time: of a task that waited 0.8 % of the time, of
+        one whose two threads waited half of the time together, and of one that waited always."""
+        trace, output = self.dir / "parts.pftrace", self.dir / "parts.html"
+        write_reclaims(trace)
+        self.make(output, trace)
+        for width, height in ((1280, 800), (390, 844)):
+            page = self.open(output, width=width, height=height)
+            for begin, end in ((0, 10), (4, 5), (4, 4.05)):
+                with self.subTest(width=width, begin=begin, end=end):
+                    page.run(f"look({begin}, {end})")
+                    page.settle()
+                    parts = {label.split()[0]: part for label, part in page.run(INK_OF_LANES)}
+                    self.assertGreater(parts["always"], 0.98)
+                    self.assertAlmostEqual(parts["half"], 0.5, delta=0.06)
+                    self.assertLess(parts["seldom"], 0.15)
+                    self.assertGreater(parts["seldom"], 0)
+        self.assertIn("Full height: all the time", page.run(
+            "document.querySelector('#chart-lanes .keys').textContent"))
+        told = page.run("lanesOf(page.traces[0], '').map(lane => tellPiece(lane, 5)).join('\\n')")
+        self.assertIn("\n3 × direct reclaim at 5.000 s, 120 µs in sum (1.2 % of 10 ms)", told)
+
+    def test_labels_of_axes_fit(self):
+        """The labels of an axis have one unit, and steps of 1, 2 or 5."""
+        page = self.open(self.page)
+        axes = page.run("""Object.keys(AXIS_UNITS).flatMap(unit =>
+            Array.from({length: 300}, (_, i) => 0.01 * 1.15 ** i)
+                .filter(most => most < (unit === "percent" ? 101 : 1e15)).map(most => {
+                    const {at, labels} = valueTicks(most, unit);
+                    return [unit, most, at, labels, Math.max(...labels.map(axisTextWidth))] }))""")
+        room = page.run("LEFT - AXIS_GAP")
+        for unit, most, at, labels, width in axes:
+            with self.subTest(unit=unit, most=most, labels=labels):
+                self.assertLessEqual(width, room)
+                self.assertGreaterEqual(at[-1], min(most, 100) if unit == "percent" else most)
+                self.assertEqual(len({label.lstrip("0123456789.") for label in labels[1:]}), 1)
+                self.assertEqual(len(set(labels)), len(labels))
+                step = float(re.match(r"[\d.]+", labels[1])[0])
+                self.assertIn(f"{step:e}"[:8], ("1.000000", "2.000000", "5.000000"))
+                self.assertIn(len(labels), (3, 4, 5))
+        drawn = page.run("plots.map(u => u.axes[1]._values)")
+        self.assertIn(["0", "0.5 GiB/s", "1 GiB/s"], drawn)
+
+    def test_tables_and_flame_graphs_have_names(self):
+        for trace, n_tables, n_flames in ((PRESSURE, 9, 0), (HEAP, 2, 2)):
+            output = self.dir / "names.html"
+            self.make(output, trace)
+            page = self.open(output)
+            page.run("document.querySelectorAll('button[aria-label^=Table]')"
+                     ".forEach(button => button.click())")
+            page.settle()
+            nodes = [(node["role"]["value"], node["name"]["value"]) for node
+                     in page.call("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
+            names = [name for role, name in nodes if role == "table"]
+            self.assertGreaterEqual(len(names), n_tables)
+            self.assertTrue(all(names), names)
+            self.assertEqual(len(set(names)), len(names))
+            flames = [name for role, name in nodes if role == "application"]
+            self.assertEqual(len(flames), n_flames)
+            for n, name in enumerate(flames):
+                self.assertIn(page.run(f"document.querySelector('#flame-{n} h3').textContent"),
+                              name)
+            notes = page.run("[...document.querySelectorAll('.note')].map(n => n.textContent)")
+            self.assertEqual(any("Click a frame" in note for note in notes), bool(n_flames))
+
+    def test_fingers(self):
+        """A tap shows values, which stay until a tap elsewhere; two fingers zoom."""
+        page = self.open(self.page, width=390, height=844)
+        page.run("document.querySelector('#chart-memory .plot').scrollIntoView({block: 'center'})")
+        left, x, y, width = self.place_of(page, "#chart-memory .plot")
+        middle = x + left + (width - left - 12) / 2
+        page.tap(middle, y + 50)
+        self.assertAlmostEqual(page.run("time.at"), page.run("time.span") / 2, delta=0.05)
+        self.assertNotIn("min", page.run("document.querySelector('#chart-memory .legend b')"
+                                         ".textContent"))
+        page.fingers([(middle - 20, y + 50), (middle + 20, y + 50)],
+                     [(middle - 80, y + 50), (middle + 80, y + 50)])
+        begin, end = page.run("[time.from, time.to]")
+        self.assertAlmostEqual((end - begin) / page.run("time.span"), 1 / 4, delta=0.02)
+        self.assertAlmostEqual((begin + end) / 2, page.run("time.span") / 2, delta=0.05)
+        page.run("look(0, time.span)")
+        page.run("document.querySelector('#chart-lanes .plot').scrollIntoView({block: 'center'})")
+        _, x, y, width = self.place_of(page, "#chart-lanes .plot")
+        page.tap(middle, y + 20)
+        self.assertIn("kswapd", page.run("byId('tip').hidden ? '' : byId('tip').textContent"))
+        x, y = page.run("(() => { const box = document.querySelector('#chart-lanes h3')"
+                        ".getBoundingClientRect(); return [box.x + 5, box.y + 5] })()")
+        page.tap(x, y)
+        self.assertEqual(page.run("[time.at, byId('tip').hidden]"), [None, True])
+
+    def test_headings_are_whole(self):
+        output = self.dir / "headings.html"
+        self.make(output, HEAP)
+        for each in (output, self.page):
+            page = self.open(each)
+            for width, height in ((1280, 800), (390, 844)):
+                page.look(width, height)
+                page.settle()
+                self.assertEqual(page.run("[...document.querySelectorAll('h3')].filter(h => "
+                                          "h.scrollWidth > h.clientWidth).map(h => h.textContent)"),
+                                 [])
+            self.doCleanups()
+
+    def test_prose_is_no_code(self):
+        output = self.dir / "prose.html"
+        self.make(output, HEAP)
+        page = self.open(output)
+        code = page.run("[...document.querySelectorAll('.empty code')].map(c => c.textContent)")
+        self.assertIn('ftrace_events: "oom/mark_victim"', code)
+        for text in code:
+            self.assertNotRegex(text, r"needs root|killed| and | or | with |`")
+        self.assertNotIn("`", page.run("document.body.innerText"))
+        self.assertIn("Nobody was killed, or the trace lacks the events.",
+                      page.run("document.querySelector('#charts').textContent"))
+
     def test_zoom(self):
         page = self.open(self.page)
         whole = page.run("[time.from, time.to]")
         page.run("document.querySelector('#chart-memory .plot').scrollIntoView({block: 'center'})")
-        box = page.run("(() => { const box = document.querySelector('#chart-memory .plot')"
-                       ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
-        x, y = box[0] + 60 + 200, box[1] + 50
+        left, *box = self.place_of(page, "#chart-memory .plot")
+        x, y = box[0] + left + 200, box[1] + 50
         page.drag(x, y, x + 200, y)
         begin, end = page.run("[time.from, time.to]")
-        wanted = [at / (box[2] - 72) * whole[1] for at in (200, 400)]
+        wanted = [at / (box[2] - left - 12) * whole[1] for at in (200, 400)]
         self.assertAlmostEqual(begin, wanted[0], delta=0.02)
         self.assertAlmostEqual(end, wanted[1], delta=0.02)
         seen = page.run("plots.map(u => [u.scales.x.min, u.scales.x.max])")
@@ -284,9 +473,8 @@ class InBrowser(Report):
     def test_values_under_the_pointer(self):
         page = self.open(self.page)
         page.run("document.querySelector('#chart-memory .plot').scrollIntoView({block: 'center'})")
-        box = page.run("(() => { const box = document.querySelector('#chart-memory .plot')"
-                       ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
-        page.mouse("mouseMoved", box[0] + 60 + (box[2] - 72) / 2, box[1] + 50)
+        left, x, y, width = self.place_of(page, "#chart-memory .plot")
+        page.mouse("mouseMoved", x + left + (width - left - 12) / 2, y + 50)
         page.settle()
         at = page.run("time.at")
         self.assertAlmostEqual(at, page.run("time.span") / 2, delta=0.02)
@@ -370,6 +558,38 @@ class InBrowser(Report):
         self.assertEqual(page.run("document.querySelector('#flame-0 .range').textContent"),
                          "all: 44 KiB → 44 KiB")
 
+    def test_marks_of_two_traces(self):
+        """A chart of both traces says whose mark or kill it is; a lane has those of its trace."""
+        both = self.dir / "marks.html"
+        self.make(both, PRESSURE, PRESSURE)
+        page = self.open(both)
+        page.run("time.kills.push({at: 1, which: 0}, {at: 2, which: 1}); timeChanged()")
+        page.settle()
+        drawn = page.run("""(async () => {
+            const letters = [];
+            const old = drawLetters;
+            drawLetters = (context, n, places, y) => {
+                letters.push([n, places.length]);
+                old(context, n, places, y);
+            };
+            plots[0].redraw();
+            await new Promise(requestAnimationFrame);
+            const shared = letters.splice(0);
+            const context = document.createElement("canvas").getContext("2d");
+            for (const which of [0, 1]) drawKills(context, 500, 0, 100, which);
+            drawLetters = old;
+            return [shared, letters] })()""")
+        self.assertEqual([n for n, _ in drawn[0]], [0, 1, 0, 1], "marks and kills, A and B")
+        self.assertTrue(all(count for _, count in drawn[0]), drawn)
+        self.assertEqual(drawn[1], [])
+        self.assertEqual(page.run("[...new Set(time.marks.map(mark => mark.which))]"), [0, 1])
+        note = page.run("document.querySelector('#charts .note').textContent")
+        self.assertIn("(A: plain, B: striped)", note)
+        colours = page.run("""[0, 1].map(n => { const canvas = document.createElement("canvas");
+            drawMarks(canvas.getContext("2d"), 200, 0, 100, n);
+            return canvas.toDataURL() })""")
+        self.assertEqual(len(set(colours)), 1, "each as in a report of one trace")
+
     def test_names_of_a_stranger_are_text(self):
         name = "</script><script>document.title='taken'</script><img src=http://example.com/x>"
         database, output = self.dir / "hostile.db", self.dir / "hostile.html"
@@ -422,9 +642,8 @@ class InBrowser(Report):
         self.make(output, trace)
         page = self.open(output)
         page.run("document.querySelector('.map .plot').scrollIntoView({block: 'center'})")
-        x, y, width = page.run("(() => { const box = document.querySelector('.map .plot')"
-                               ".getBoundingClientRect(); return [box.x, box.y, box.width] })()")
-        page.mouse("mouseMoved", x + 60 + (width - 72) / 2, y + 40)
+        left, x, y, width = self.place_of(page, ".map .plot")
+        page.mouse("mouseMoved", x + left + (width - left - 12) / 2, y + 40)
         page.settle()
         self.assertRegex(page.run("byId('tip').hidden ? '' : byId('tip').textContent"),
                          r"^page \d+ at .*: (not )?resident")
@@ -446,9 +665,7 @@ class InBrowser(Report):
         self.assertEqual([round(value) for value in chart["v"]], [100, 14, 57])
         page = self.open(output)
         page.run("document.querySelector('.map .plot').scrollIntoView({block: 'center'})")
-        left, x, y, width = page.run(
-            "(() => { const box = document.querySelector('.map .plot').getBoundingClientRect(); "
-            "return [LEFT, box.x, box.y, box.width] })()")
+        left, x, y, width = self.place_of(page, ".map .plot")
         shown = []
         for at in (0.5, 1.5, 2.5):
             page.mouse("mouseMoved", x + left + (width - left - 12) * at / 3, y + 40)
@@ -523,113 +740,6 @@ class InBrowser(Report):
         page = self.open(output)
         self.assertLess(page.worked_s(), 1)
         self.assertGreaterEqual(page.run("document.querySelectorAll('#charts .plot').length"), 8)
-
-
-@lib.needs_root
-class Storm(Report):
-    """A recording of this machine that has all sections: files, a heap, reclaim, a kill."""
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.trace = recorded_storm.record(cls.dir / "storm.pftrace")
-
-    @classmethod
-    def traces(cls):
-        """All traces of the cookbook."""
-        if not (cls.dir / "boot-3.pftrace").exists():
-            recorded_storm.record_more(cls.trace)
-        return sorted(cls.dir.glob("*.pftrace"))
-
-    def test_text(self):
-        done = lib.run(lib.MMSQL, "report", "--text", self.trace)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        titles = re.findall(r"\n\n(.*)\n", done.stdout)
-        self.assertLessEqual({"Key figures", "Reclaim and compaction", "Killed for lack of memory",
-                              "Largest processes", "Page cache of files",
-                              "Memory that functions kept", "Machine"}, set(titles))
-        self.assertRegex(done.stdout, r"\n[0-9.]+ s +exporter ")
-        self.assertRegex(done.stdout, r"\nviewer \(\d+\) +memcg reclaim ")
-        for figure in ("scanned", "reclaimed"):  # all in a memory cgroup
-            self.assertRegex(done.stdout, rf"\n{figure} +[1-9][0-9]*\.[0-9] MiB\n")
-
-    @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
-    def test_page(self):
-        output = self.dir / "storm.html"
-        self.make(output, self.trace)
-        self.assertLess(output.stat().st_size, 5 << 20)
-        with browser.Browser() as page:
-            page.open(output)
-            self.assertEqual(page.errors, [])
-            self.assertEqual(page.requests, [output.resolve().as_uri()])
-            self.assertIn("exporter", page.run("document.querySelector('#chart-kills')"
-                                               ".textContent"))
-            self.assertEqual(set(page.run("[...document.querySelectorAll('#chart-residency .labels "
-                                          "span')].map(label => label.textContent)")),
-                             set(recorded_storm.FILES))
-            self.assertEqual(page.run("document.querySelectorAll('.map').length"), 4)
-            self.assertGreaterEqual(page.run("document.querySelectorAll('.flame').length"), 1)
-            lanes = page.run("[...document.querySelectorAll('#chart-lanes .labels span')]"
-                             ".map(label => label.textContent.split(' ')[0])")
-            self.assertIn("viewer", lanes)
-
-
-    def test_cookbook(self):
-        """Each command of the cookbook works on the recordings, and answers with a table as the
-        page shows it."""
-        page = cookbook.PAGE.read_text()
-        self.assertEqual([int(n) for n in re.findall(r"^## (\d+)\. ", page, re.MULTILINE)],
-                         list(range(1, 18)))
-        folder = self.dir / "cookbook"
-        folder.mkdir()
-        runner = cookbook.Runner(lib.BUILD, self.traces(), folder)
-        answers = {}
-        for command, shown in cookbook.commands_of(page):
-            with self.subTest(command):
-                done = runner.run(command)
-                self.assertEqual(done.returncode, 0, done.stderr)
-                wanted = [line.split() for line in shown.splitlines()]
-                answers[command] = done.stdout.splitlines()
-                found = [line.split() for line in answers[command]]
-                self.assertEqual(bool(found), bool(wanted))
-                if len(wanted) > 1 and set("".join(wanted[1])) == {"-"}:
-                    self.assertEqual(found[0], wanted[0])
-                    self.assertEqual(len(found) > 2, len(wanted) > 2)
-        # The kernel may have killed processes of other tests meanwhile.
-        self.assertRegex(runner.run("mmsql verdict storm.pftrace").stdout,
-                         r"the kernel killed (exporter|\d+ processes: )")
-
-        def rows_of(database, column):
-            lines, = [lines for command, lines in answers.items()
-                      if f"query {database}" in command and column in lines[0]]
-            head, _, *rows = [re.split(" {2,}", line.strip()) for line in lines]
-            return {row[0]: dict(zip(head, row)) for row in rows}
-        held = rows_of("both.db", "least")
-        self.assertEqual((held["pinned.pftrace"]["least"], held["pinned.pftrace"]["evicted_mib"]),
-                         ("100.0", "0"))
-        self.assertLess(float(held["storm.pftrace"]["least"]), 100)
-        self.assertGreater(int(held["storm.pftrace"]["evicted_mib"]), 0)
-        reclaims = {boot: int(row["reclaims"])
-                    for boot, row in rows_of("boots.db", "desktop_after").items()}
-        self.assertEqual(set(reclaims), {f"boot-{n}.pftrace" for n in (1, 2, 3)})
-        self.assertEqual(max(reclaims, key=reclaims.get), "boot-2.pftrace")
-        self.assertEqual(set(rows_of("boots.db", "took")), {"settings", "database", "gallery"})
-
-    @unittest.skipUnless(browser.program(), "needs Chromium (scripts/install-deps test)")
-    @lib.needs_tracefs
-    @lib.needs_program("tmux")
-    @lib.needs_program("aha")
-    def test_pictures(self):
-        self.traces()
-        done = lib.run(sys.executable, "-B", lib.ROOT / "scripts" / "pictures.py", "--build",
-                       lib.BUILD, "--traces", self.dir, "--output", self.dir / "pictures",
-                       timeout_s=300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        made = {path.name: path.read_bytes() for path in (self.dir / "pictures").iterdir()}
-        kept = lib.ROOT / "docs" / "pictures"
-        self.assertEqual(set(made), {path.name for path in kept.iterdir()})
-        for name, data in made.items():
-            self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
-            self.assertLess((kept / name).stat().st_size, 200 << 10, name)
 
 
 def inks_of(pdf):

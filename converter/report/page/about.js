@@ -2,7 +2,7 @@
 // Key figures, and facts about the trace itself: losses, config, machine.
 
 const TILES = ["some task stalled for memory", "all tasks stalled for memory", "least free memory",
-  "direct reclaim", "memcg reclaim", "compaction", "reclaimed and came back", "major faults",
+  "direct reclaim", "memcg reclaim", "compaction", "evicted pages that came back", "major faults",
   "swapped out", "processes killed by the kernel"];
 
 function figuresOf(trace) {
@@ -42,16 +42,17 @@ function figureComparison(shown) {
         ? "+" : "") + UNITS[unit](change) + (from ? " (" + (change > 0 ? "+" : "") +
         trimmed(change / Math.abs(from) * 100, 0) + " %)" : "")));
   });
-  return make("div", {class: "scroll whole"}, make("table", {}, make("thead", {}, make("tr", {},
+  return make("div", {class: "scroll whole"}, make("table", {"aria-label": "Key figures"},
+    make("thead", {}, make("tr", {},
     ...["", "A", "B", "B against A"].map((text, i) => make("th", {scope: "col",
       class: i ? "n" : null}, text)))), make("tbody", {}, ...rows)));
 }
 
-function healthPanel(trace) {
+function healthPanel(trace, mark) {
   const lines = trace.health, rows = rowsOf(trace.data.losses, ["name", "idx", "severity", "value",
     "description"]);
-  const behind = rows.length ? tableBehind("Statistics of losses", () => table([{title: "name"},
-    {title: "index", kind: "n"}, {title: "severity"}, {title: "value", kind: "n", show: number},
+  const behind = rows.length ? tableBehind(mark + "Statistics of losses", (name) => table(name, [
+    {title: "name"}, {title: "index", kind: "n"}, {title: "severity"}, {title: "value", kind: "n", show: number},
     {title: "meaning", kind: "wide"}], rows)) : null;
   return make("div", {class: "panel"}, panelHead("Losses", behind),
     lines.length ? make("ul", {}, ...lines.map(([what, hint]) => make("li", {},
@@ -65,15 +66,14 @@ const MACHINE = {trace_uuid: "Trace UUID", system_name: "System", system_release
   tracing_service_version: "Recorded by", timezone_off_mins: "Time zone (minutes east of UTC)",
   system_ram_bytes: "Memory"};
 
-function machinePanel(trace) {
+function machinePanel(trace, mark) {
   const rows = rowsOf(trace.data.machine, ["key", "value"]).map(([key, value]) =>
     [MACHINE[key] || capital(key.replaceAll("_", " ")),
       /_bytes$/.test(key) ? bytes(Number(value)) : value]);
   return rows.length ? make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"),
-    make("div", {class: "wrap"}, table([{title: ""}, {title: "", kind: "wide"}], rows)))
-    : make("div", {class: "panel"}, make("h3", {}, "Machine and recorder"), make("p",
-      {class: "empty"}, "Not in this trace. To record it: ", make("code", {},
-        "linux.system_info"), "."));
+    make("div", {class: "wrap"}, table(mark + "Machine and recorder", [{title: ""},
+      {title: "", kind: "wide"}], rows)))
+    : emptyPanel("Machine and recorder", "`linux.system_info`");
 }
 
 function configPanel(trace) {

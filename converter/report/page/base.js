@@ -87,8 +87,9 @@ const UNITS = {
   ns: (value) => duration(value / 1e3),
 };
 
-// Makes a table of columns {name, title, show}. `show` makes the text of a cell.
-function table(columns, rows) {
+// Makes a table of columns {name, title, show}. `show` makes the text of a cell. `name` is for
+// readers of the screen.
+function table(name, columns, rows) {
   const cell = (tag, column, text) =>
     make(tag, {class: column.kind || null, scope: tag === "th" ? "col" : null}, text);
   const head = make("thead", {}, make("tr", {},
@@ -100,16 +101,18 @@ function table(columns, rows) {
         : column.show ? column.show(value) : String(value));
     }))));
   const named = columns.some((column) => column.title);
-  return make("div", {class: "scroll", tabindex: "0"}, make("table", {}, named ? head : null, body));
+  return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": name},
+    make("table", {"aria-label": name}, named ? head : null, body));
 }
 
-// Makes the place of the table behind a chart. The table is made when the user opens it.
+// Makes the place of the table behind a chart. The table is made when the user opens it:
+// `build(name)` makes it.
 function tableBehind(name, build) {
   const place = make("div", {class: "behind", hidden: true});
   place.toggle = (button) => {
     place.hidden = !place.hidden;
     button.setAttribute("aria-expanded", String(!place.hidden));
-    if (!place.childElementCount) place.append(build());
+    if (!place.childElementCount) place.append(build(name));
   };
   place.tableName = name;
   return place;
@@ -169,6 +172,13 @@ function fitted(context, text, width) {
     else high = middle - 1;
   }
   return low ? text.slice(0, low) + "…" : "";
+}
+
+// Returns the width of a text on the axes of the charts.
+function axisTextWidth(text) {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = "11px " + FONT;
+  return context.measureText(text).width;
 }
 
 // Returns the index of the last element that is at most `value`, or -1 if there is none.

@@ -4,50 +4,50 @@
 // A chart: id, group, title, unit, note, series, stacked, steps, need (the config that records the
 // data). Each of `series` is [dataset, key of the series in the dataset, label, whether the line is
 // hidden at first]. Series that the trace lacks are left out. `all` in place of `series`: a dataset
-// of which all series are shown.
+// of which all series are shown. Backticks in `need` enclose code.
 const CHARTS = [
   {id: "pressure", group: "machine", title: "Stalled time (PSI)", unit: "percent",
     note: "Share of time in which tasks waited",
-    need: "linux.sys_stats with psi_period_ms: 250, on a kernel with PSI",
+    need: "`linux.sys_stats` with `psi_period_ms: 250`, on a kernel with PSI",
     series: [["pressure", "psi.mem.some", "memory, some task"],
       ["pressure", "psi.mem.full", "memory, all tasks"], ["pressure", "psi.io.some", "disk, some"],
       ["pressure", "psi.cpu.some", "processor, some", true]]},
   {id: "memory", group: "machine", title: "Memory", unit: "bytes", low: ["free", "available"],
-    need: "linux.sys_stats with vmstat_period_ms: 500 or meminfo_period_ms: 500",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500` or `meminfo_period_ms: 500`",
     series: [["memory", "free", "free"], ["memory", "available", "available"],
       ["memory", "file", "page cache"], ["memory", "anonymous", "anonymous"]]},
   {id: "reclaim", group: "machine", title: "Scanned and reclaimed", unit: "rate",
-    need: "linux.sys_stats with vmstat_period_ms: 500",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`",
     series: [["rates", "scanned", "scanned, all"],
       ["rates", "scanned by kswapd", "scanned, kswapd"],
       ["rates", "scanned by direct reclaim", "scanned, direct"],
       ["rates", "reclaimed", "reclaimed, all"],
       ["rates", "reclaimed by kswapd", "reclaimed, kswapd"],
       ["rates", "reclaimed by direct reclaim", "reclaimed, direct"]]},
-  {id: "returns", group: "machine", title: "Reclaimed and came back", unit: "rate",
-    need: "linux.sys_stats with vmstat_period_ms: 500",
+  {id: "returns", group: "machine", title: "Evicted pages that came back", unit: "rate",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`",
     series: [["rates", "file pages that came back", "file pages"],
       ["rates", "anonymous pages that came back", "anonymous pages"],
       ["rates", "came back", "all pages"]]},
   {id: "faults", group: "machine", title: "Page faults", unit: "count",
-    need: "linux.sys_stats with vmstat_period_ms: 500, all counters",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`, all counters",
     series: [["rates", "faults", "all"], ["rates", "major faults", "major (from disk)"]]},
   {id: "swap", group: "machine", title: "Swap", unit: "rate",
-    need: "linux.sys_stats with vmstat_period_ms: 500",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`",
     series: [["rates", "swapped out", "out"], ["rates", "swapped in", "in"]]},
   {id: "disk", group: "machine", title: "Disks", unit: "rate",
-    need: "linux.sys_stats with vmstat_period_ms: 500",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`",
     series: [["rates", "read from disks", "read"], ["rates", "written to disks", "written"]]},
   {id: "slab", group: "machine", title: "Slab (kernel objects)", unit: "bytes", stacked: true,
-    need: "linux.sys_stats with vmstat_period_ms: 500",
+    need: "`linux.sys_stats` with `vmstat_period_ms: 500`",
     series: [["memory", "slab, unreclaimable", "unreclaimable"],
       ["memory", "slab, reclaimable", "reclaimable"]]},
   {id: "processes", group: "tasks", title: "Largest processes", unit: "bytes", stacked: true,
-    steps: true, all: "processes", more: (shown) => processTable(shown), note: "Anonymous memory, stacked",
-    need: "linux.process_stats with proc_stats_poll_ms: 1000, or the event kmem/rss_stat"},
+    steps: true, all: "processes", more: processTable, note: "Anonymous memory, stacked",
+    need: "`linux.process_stats` with `proc_stats_poll_ms: 1000`, or the event `kmem/rss_stat`"},
   {id: "pin_coverage", group: "files", title: "Pinlists in effect", unit: "percent",
     steps: true, all: "pin_coverage", note: "Resident share of the listed pages",
-    need: "a pinlist: mmsql convert TRACE --pinlist FILE=TARGET -o DB"},
+    need: "a pinlist, `mmsql convert TRACE --pinlist FILE=TARGET -o DB`"},
 ];
 
 const HEIGHT = 132;
@@ -117,15 +117,29 @@ function summary(chart, label, column, times) {
   return (isLow ? "min " : "max ") + UNITS[chart.unit](isLow ? least : most);
 }
 
-// Returns the top of the value axis: a round value above all visible values.
-function niceTop(most, unit) {
-  if (!(most > 0)) return unit === "percent" ? 1 : 1;
-  if (unit === "percent" && most > 60) return 100;
-  const base = unit === "bytes" || unit === "rate" ? 1024 ** Math.floor(Math.log(most) /
-    Math.log(1024)) : 1;
-  const scaled = most / base, ten = 10 ** Math.floor(Math.log10(scaled));
-  const step = [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((each) => each * ten >= scaled * 1.02) || 10;
-  return step * ten * base;
+const AXIS_UNITS = {
+  bytes: {base: 1024, names: [" B", " KiB", " MiB", " GiB", " TiB", " PiB"]},
+  rate: {base: 1024, names: [" B/s", " KiB/s", " MiB/s", " GiB/s", " TiB/s", " PiB/s"]},
+  count: {base: 1000, names: ["/s", " k/s", " M/s", " G/s", " T/s"]},
+  percent: {base: 1000, names: [" %"]},
+};
+
+// Returns the ticks of a value axis, {at, labels}: two to four steps of 1, 2 or 5, times a power of
+// ten, up to a value above all visible values. All labels are in one unit.
+function valueTicks(most, unit) {
+  const {base, names} = AXIS_UNITS[unit];
+  const value = (most > 0 ? most : 1) * 1.02; // room above the line
+  let power = 0;
+  while (power < names.length - 1 && value >= base ** power * 600) power++;
+  const scaled = Math.max(value / base ** power, 0.05);
+  const ten = 10 ** Math.floor(Math.log10(scaled / 4));
+  let step = [1, 2, 5, 10].map((each) => each * ten).find((each) => each * 4 >= scaled);
+  if (base === 1024 && !power) step = Math.max(step, 1);
+  let n = Math.max(Math.ceil(scaled / step - 1e-9), 2);
+  if (unit === "percent" && step * n > 100) n = Math.round(100 / step);
+  const at = Array.from({length: n + 1}, (_, i) => trimmed(i * step, 2));
+  return {at: at.map((each) => each * base ** power),
+    labels: at.map((each) => each === "0" ? each : each + names[power])};
 }
 
 function rangeOfValues(u, chart, visible) {
@@ -137,7 +151,8 @@ function rangeOfValues(u, chart, visible) {
       if (u.data[n][i] > most) most = u.data[n][i];
     }
   }
-  return [0, niceTop(most, chart.unit)];
+  u.valueTicks = valueTicks(most, chart.unit);
+  return [0, u.valueTicks.at[u.valueTicks.at.length - 1]];
 }
 
 function optionsOf(chart, series, visible, width) {
@@ -156,10 +171,9 @@ function optionsOf(chart, series, visible, width) {
           const {step} = ticks(width - LEFT - RIGHT);
           return at.map((each) => moment(each, step));
         }},
-      {size: LEFT, stroke: () => palette.soft, font: "11px " + FONT, gap: 6,
+      {size: LEFT, stroke: () => palette.soft, font: "11px " + FONT, gap: AXIS_GAP,
         grid: {stroke: () => palette.grid, width: 1}, ticks: {show: false},
-        splits: (u, axis, least, most) => [0, most / 2, most],
-        values: (u, at) => at.map((each) => each === 0 ? "0" : UNITS[chart.unit](each))},
+        splits: (u) => u.valueTicks.at, values: (u) => u.valueTicks.labels},
     ],
     series: [{}, ...series.map((each, i) => ({
       label: each.label, stroke: () => palette[each.color], width: chart.stacked ? 1 : 1.5,
@@ -170,9 +184,9 @@ function optionsOf(chart, series, visible, width) {
     bands: chart.stacked ? series.slice(1).map((_, i) => ({series: [i + 2, i + 1]})) : undefined,
     hooks: {
       drawClear: [(u) => onPlot(u, (context) => drawMarks(context, width - LEFT - RIGHT, 6,
-        HEIGHT - 6))],
+        HEIGHT - 6, chart.which))],
       draw: [(u) => onPlot(u, (context) => drawKills(context, width - LEFT - RIGHT, 6,
-        HEIGHT - 6))],
+        HEIGHT - 6, chart.which))],
     },
   };
 }
@@ -212,7 +226,7 @@ function chartTable(chart, series, data) {
   const every = Math.max(1, Math.ceil(data[0].length / 250));
   const rows = [];
   for (let i = 0; i < data[0].length; i += every) rows.push(data.map((column) => column[i]));
-  return table(columns, rows);
+  return table(chart.title + " over time", columns, rows);
 }
 
 // Returns the panels of a chart: pairs of chart and traces. Two traces share a chart, but not a
@@ -220,6 +234,7 @@ function chartTable(chart, series, data) {
 function panelsWanted(chart, shown) {
   if (!chart.stacked || shown.length < 2) return [[chart, shown]];
   return shown.map((trace, n) => [{...chart, id: chart.id + "-" + "AB"[n],
+    which: n,
     title: "AB"[n] + " " + chart.title}, [trace]]);
 }
 
@@ -245,9 +260,10 @@ function chartsOf(name, shown) {
   return panels;
 }
 
-function emptyPanel(title, need) {
-  return make("div", {class: "panel"}, make("h3", {}, title), make("p", {class: "empty"},
-    "Not in this trace. To record it: ", make("code", {}, need), "."));
+// Makes a panel without data. Backticks in `need` enclose code.
+function emptyPanel(title, need, absence = "Not in this trace. To record it: ") {
+  return make("div", {class: "panel"}, make("h3", {}, title), make("p", {class: "empty"}, absence,
+    ...need.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part), "."));
 }
 
 // Makes the panel of a chart. Returns null if the trace has no data for it, "zero" if the data are
@@ -298,7 +314,8 @@ function chartPanel(chart, shown) {
   listen(plot);
   time.watchers.push(draw);
   time.readers.push(tell);
-  const behind = tableBehind(chart.title, () => make("div", {}, chart.more ? chart.more(shown) : null,
+  const behind = tableBehind(chart.title, () => make("div", {},
+    chart.more ? chart.more(shown, chart.title) : null,
     chartTable(chart, series, raw)));
   return make("div", {class: "panel", id: "chart-" + chart.id},
     make("div", {class: "row"},

@@ -44,7 +44,7 @@ function boxColor(node, isDiff) {
   return palette["flame" + Math.abs(hash) % 3];
 }
 
-function functionTable(nodes, unit) {
+function functionTable(name, nodes, unit) {
   const sums = new Map();
   for (const node of nodes.slice(1)) {
     const sum = sums.get(node.name) || {self: 0, total: 0};
@@ -56,7 +56,8 @@ function functionTable(nodes, unit) {
   }
   const rows = [...sums].sort((a, b) => b[1].self - a[1].self).slice(0, 100)
     .map(([name, sum]) => [name, sum.self, sum.total]);
-  return table([{title: "function", kind: "wide"}, {title: "itself", kind: "n", show: UNITS[unit]},
+  return table(name, [{title: "function", kind: "wide"},
+    {title: "itself", kind: "n", show: UNITS[unit]},
     {title: "with its callees", kind: "n", show: UNITS[unit]}], rows);
 }
 
@@ -66,7 +67,8 @@ function flamePanel(profile, n) {
   let root = nodes[0], chosen = nodes[0], pattern = null;
   const canvas = make("canvas", {});
   const home = make("div", {class: "flame", tabindex: "0", role: "application",
-    "aria-label": "Flame graph. Arrow keys choose a frame, Enter zooms, Escape goes back."}, canvas);
+    "aria-label": "Flame graph: " + profile.title + ". Arrow keys choose a frame, " +
+      "Enter zooms, Escape goes back."}, canvas);
   const said = make("span", {class: "range", "aria-live": "polite"});
   const field = make("input", {type: "search", placeholder: "Search functions",
     "aria-label": "Search functions in: " + profile.title});
@@ -191,7 +193,7 @@ function flamePanel(profile, n) {
   });
   time.watchers.push(draw);
   const behind = tableBehind("Functions of: " + profile.title,
-    () => functionTable(nodes, profile.unit));
+    (name) => functionTable(name, nodes, profile.unit));
   return make("div", {class: "panel", id: "flame-" + n}, panelHead(profile.title, behind),
     make("div", {class: "flame-bar"}, field,
       make("button", {type: "button", click: () => zoomTo(nodes[0])}, "Show all"), said),

@@ -13,7 +13,7 @@ function labelsOf(rows) {
 }
 
 // Makes a panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row.
-// `tell(row, seconds)` returns the text under the pointer.
+// `tell(row, seconds)` returns the text under the pointer. `which` of a row is its trace.
 function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height = ROW}) {
   const canvas = make("canvas", {});
   const plot = make("div", {class: "plot", role: "img", "aria-label": title + ": " +
@@ -25,7 +25,7 @@ function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height =
     if (!all) return;
     const body = rows.length * each;
     const context = contextOf(canvas, all, body + AXIS);
-    drawMarks(context, width, 0, body);
+    rows.forEach((row, n) => drawMarks(context, width, n * each, each, row.which));
     drawTimeAxis(context, width, 0, body);
     rows.forEach((row, n) => {
       const inside = each - height, y = n * each + inside;
@@ -41,17 +41,15 @@ function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height =
       drawRow(context, row, y + 4, height - 8, width);
       context.restore();
     });
-    drawKills(context, width, 0, body);
+    rows.forEach((row, n) => drawKills(context, width, n * each, each, row.which));
   };
-  plot.addEventListener("pointermove", (event) => {
+  listen(plot, (event) => {
     const box = plot.getBoundingClientRect();
     const n = Math.floor((event.clientY - box.top) / rowHeight());
     const seconds = time.from + (event.clientX - box.left - LEFT) / plotWidth(plot) *
       (time.to - time.from);
-    const text = rows[n] && seconds >= time.from ? tell(rows[n], seconds) : "";
-    tip(text || "", event.clientX, event.clientY);
+    return rows[n] && seconds >= time.from ? tell(rows[n], seconds) : "";
   });
-  listen(plot);
   time.watchers.push(draw);
   return make("div", {class: "panel", id},
     make("div", {class: "row"},
@@ -61,35 +59,70 @@ function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height =
     behind);
 }
 
-function lanesOf(trace, mark) {
+// Returns the lanes of a trace. `share` of a piece is the part of its time in which its episodes
+// went on.
+function lanesOf(trace, mark, which) {
   const lanes = new Map();
   for (const set of trace.data.lanes || []) {
-    const lane = lanes.get(set.series) || {label: mark + shortName(set.series), pieces: [], sum: 0, n: 0};
+    const lane = lanes.get(set.series) ||
+      {label: mark + shortName(set.series), which, pieces: [], sum: 0, n: 0};
     lanes.set(set.series, lane);
-    rowsOf(set, ["kind", "t", "e", "n", "d", "bytes", "open"]).forEach(([kind, t, e, n, d, freed, open]) => {
-      lane.pieces.push({kind, from: t / 1e6, to: e / 1e6, n, d, freed, open});
-      lane.sum += d;
-      lane.n += n;
-    });
+    rowsOf(set, ["kind", "t", "e", "n", "d", "w", "bytes", "open"]).forEach(
+      ([kind, t, e, n, d, w, freed, open]) => {
+        const share = n > 1 && e > t ? Math.min(w / (e - t), 1) : 1;
+        lane.pieces.push({kind, from: t / 1e6, to: e / 1e6, n, d, share, freed, open});
+        lane.sum += d;
+        lane.n += n;
+      });
   }
   const rows = [...lanes.values()];
   for (const lane of rows) lane.value = duration(lane.sum) + " in " + number(lane.n);
   return rows;
 }
 
-function drawPieces(context, lane, y, height, width) {
-  for (const [kind, name] of KINDS) {
-    context.fillStyle = palette[name];
-    for (const piece of lane.pieces) {
-      if (piece.kind !== kind || piece.to < time.from || piece.from > time.to) continue;
-      const x = xOf(piece.from, width);
-      const right = xOf(piece.to, width);
-      const inner = kind === "kswapd" ? height : height - 4;
-      context.globalAlpha = piece.open ? 0.18 : kind === "kswapd" ? 0.55 : 1;
-      context.fillRect(x, y + (height - inner) / 2, Math.max(right - x, 1.5), inner);
-    }
+const LEAST_BAR = 2; // px: the height of the shortest episode
+const SOME = 1e-12; // a part of the time that is drawn with the least height
+
+// Adds a piece to `parts`: for each column of pixels the part of the column's time.
+function addPiece(parts, piece, width) {
+  const a = xOf(piece.from, width) - LEFT, b = Math.max(xOf(piece.to, width) - LEFT, a);
+  const last = Math.min(Math.floor(b), parts.length - 1);
+  for (let x = Math.max(Math.floor(a), 0); x <= last; x++) {
+    const inside = Math.max(Math.min(b, x + 1) - Math.max(a, x), 0);
+    parts[x] = Math.min(parts[x] + Math.max(inside * piece.share, SOME), 1);
   }
-  context.globalAlpha = 1;
+}
+
+// Draws a bar in each column of pixels. The height of a bar is the part of the time in which
+// episodes went on, so a picture of any width tells how much the task waited. Kinds stand on each
+// other. An open episode has a pale ground.
+function drawPieces(context, lane, y, height, width) {
+  const tops = new Float64Array(Math.ceil(width)).fill(y + height);
+  context.fillStyle = palette.line;
+  context.fillRect(LEFT, y + height, width, 1);
+  for (const [kind, name] of KINDS) {
+    const pieces = lane.pieces.filter((piece) => piece.kind === kind && piece.to >= time.from &&
+      piece.from <= time.to);
+    const parts = new Float64Array(tops.length);
+    context.fillStyle = palette[name];
+    context.globalAlpha = 0.18;
+    for (const piece of pieces) {
+      if (!piece.open) addPiece(parts, piece, width);
+      else {
+        const x = xOf(piece.from, width);
+        context.fillRect(x, y, Math.max(xOf(piece.to, width) - x, 1.5), height);
+      }
+    }
+    context.globalAlpha = 1;
+    context.beginPath(); // of all bars, because there would be seams between single bars
+    parts.forEach((part, x) => {
+      if (!part) return;
+      const bar = Math.min(Math.max(part * height, LEAST_BAR), tops[x] - y);
+      context.rect(LEFT + x, tops[x] - bar, parts[x - 1] || parts[x + 1] ? 1 : 2, bar);
+      tops[x] -= bar;
+    });
+    context.fill();
+  }
 }
 
 function tellPiece(lane, seconds) {
@@ -98,11 +131,15 @@ function tellPiece(lane, seconds) {
     piece.to + near >= seconds);
   found.sort((a, b) => (a.to - a.from) - (b.to - b.from));
   return [lane.label, ...found.slice(0, 4).map((piece) =>
-    (piece.n > 1 ? number(piece.n) + " × " : "") + piece.kind + " at " + moment(piece.from, 0.001) +
-    (piece.open ? ", its end is not in the trace" : ", " + duration(piece.d)) + (piece.freed ? ", freed " + bytes(piece.freed) : ""))].join("\n");
+    (piece.n > 1 ? number(piece.n) + " × " : "") + piece.kind + " at " +
+    moment(piece.from, 0.001) +
+    (piece.open ? ", its end is not in the trace" : ", " + duration(piece.d)) +
+    (piece.n > 1 && !piece.open ? " in sum (" + threeDigits(piece.share * 100) + " % of " +
+      duration((piece.to - piece.from) * 1e6) + ")" : "") +
+    (piece.freed ? ", freed " + bytes(piece.freed) : ""))].join("\n");
 }
 
-function reclaimTable(shown) {
+function reclaimTable(shown, name) {
   const columns = [{title: "task"}, {title: "what"}, {title: "times", kind: "n", show: number},
     {title: "in sum", kind: "n", show: UNITS.ns}, {title: "longest", kind: "n", show: UNITS.ns},
     {title: "longest at", kind: "n", show: (us) => moment(us / 1e6, 0.01)},
@@ -110,11 +147,12 @@ function reclaimTable(shown) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.reclaim_by_task, ["task", "kind",
     "times", "total_ns", "longest_ns", "at_us", "reclaimed_bytes"]).map((row) =>
     [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
-  return table(columns, rows);
+  return table(name, columns, rows);
 }
 
 function lanesPanel(shown) {
-  const rows = shown.flatMap((trace, n) => lanesOf(trace, shown.length > 1 ? "AB"[n] + " " : ""));
+  const rows = shown.flatMap((trace, n) => lanesOf(trace,
+    shown.length > 1 ? "AB"[n] + " " : "", n));
   if (!rows.length) return null;
   const kinds = KINDS.filter(([kind]) => rows.some((lane) =>
     lane.pieces.some((piece) => piece.kind === kind)));
@@ -122,31 +160,32 @@ function lanesPanel(shown) {
     const chip = make("i", {});
     chip.style.background = "var(--" + name + ")";
     return make("span", {}, chip, kind);
-  }));
+  }), make("span", {}, "Height: the part of the time. Full height: all the time."));
   return rowsPanel({id: "chart-lanes", title: "Reclaim and compaction", rows, keys,
     drawRow: drawPieces, tell: tellPiece,
-    behind: tableBehind("Reclaim and compaction by task", () => reclaimTable(shown))});
+    behind: tableBehind("Reclaim and compaction by task", (name) => reclaimTable(shown, name))});
 }
 
 // Makes the table of the killed processes. Charts have a dashed line at these moments.
 function killsPanel(shown) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.kills, ["t", "process", "pid",
-    "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[1] || "unknown"),
-    row[2], row[0], row[3] && shortName(row[3])]));
+    "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") +
+    shortName(row[1] || "unknown"), row[2], row[0], row[3] && shortName(row[3])]));
   if (!rows.length) return null;
   return make("div", {class: "panel", id: "chart-kills"},
     make("h3", {}, "Killed for lack of memory"),
-    make("div", {class: "wrap"}, table([{title: "process"}, {title: "pid", kind: "n"},
-      {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
-      {title: "memory was wanted by"}], rows)));
+    make("div", {class: "wrap"}, table("Killed for lack of memory",
+      [{title: "process"}, {title: "pid", kind: "n"},
+        {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
+        {title: "memory was wanted by"}], rows)));
 }
 
 // Makes the table of the largest processes, at three moments.
-function processTable(shown) {
+function processTable(shown, name) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.process_table, ["process",
     "first_bytes", "peak_bytes", "last_bytes", "change_bytes"]).map((row) =>
     [(shown.length > 1 ? "AB"[n] + " " : "") + shortName(row[0]), ...row.slice(1)]));
   const sizes = ["at first", "at its largest", "at last", "change"];
-  return table([{title: "process"}, ...sizes.map((title) => ({title, kind: "n", show: bytes}))],
-    rows);
+  return table(name, [{title: "process"},
+    ...sizes.map((title) => ({title, kind: "n", show: bytes}))], rows);
 }

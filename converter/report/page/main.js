@@ -20,7 +20,7 @@ function keepTogether(sentence) {
 }
 
 // Links the sentences of a verdict to their moments.
-function linkVerdict(trace, mark) {
+function linkVerdict(trace, mark, which) {
   for (const item of trace.list.querySelectorAll("li")) {
     item.querySelector("button")?.remove();
     keepTogether(item.querySelector("p"));
@@ -29,7 +29,7 @@ function linkVerdict(trace, mark) {
     const long = Number(item.dataset.dur) / 1e9;
     if (!["quiet", "growth", "return"].includes(item.dataset.kind)) {
       const level = ["critical", "warning", "notice"].find((name) => item.classList.contains(name));
-      time.marks.push({from, to: from + long, level: level || "soft"});
+      time.marks.push({from, to: from + long, level: level || "soft", which});
     }
     const margin = Math.max(long * 0.25, time.span / 50);
     item.append(make("button", {type: "button", click: () => {
@@ -54,7 +54,7 @@ function show(shown) {
   plots.forEach((u) => u.destroy());
   plots = [];
   Object.assign(time, {span: Math.max(...shown.map((trace) => trace.span / 1e6), 1e-3), at: null,
-    marks: [], kills: [], watchers: [], readers: []});
+    marks: [], kills: [], names: shown.length > 1 ? "AB" : null, watchers: [], readers: []});
   time.from = 0;
   time.to = time.span;
   const marks = shown.length > 1 ? ["A ", "B "] : [""];
@@ -63,16 +63,18 @@ function show(shown) {
   });
   document.querySelectorAll(".verdict-name").forEach((name) => name.remove());
   shown.forEach((trace, n) => {
-    linkVerdict(trace, marks[n]);
-    trace.data.kills.t.forEach((t) => time.kills.push({at: t / 1e6}));
+    linkVerdict(trace, marks[n], n);
+    trace.data.kills.t.forEach((t) => time.kills.push({at: t / 1e6, which: n}));
     if (shown.length > 1) {
       trace.list.before(make("p", {class: "verdict-name"}, make("b", {}, marks[n]), trace.path));
     }
   });
   byId("title").textContent = shown.map((trace, n) => marks[n] + trace.path.split("/").pop())
     .join("  and  ");
-  const flames = group("Call stacks", "Click a frame to zoom. Press / to search.", flamesOf(shown),
-    emptyPanel("Flame graphs", "mmtrace heap, mmtrace cpu or mmtrace faults"));
+  const profiles = flamesOf(shown);
+  const flames = group("Call stacks",
+    profiles.length ? "Click a frame to zoom. Press / to search." : null, profiles,
+    emptyPanel("Flame graphs", "`mmtrace heap`, `mmtrace cpu` or `mmtrace faults`"));
   if (shown.every((trace) => trace.isLog)) {
     byId("others").replaceChildren(flames);
     timeChanged();
@@ -82,23 +84,24 @@ function show(shown) {
   byId("figures").replaceChildren(shown.length > 1 ? figureComparison(shown)
     : figureTiles(shown[0]));
   buildTimeBar(byId("time"));
-  const both = (build) => shown.flatMap((trace, n) => build(trace, marks[n]));
+  const both = (build) => shown.flatMap((trace, n) => build(trace, marks[n], n));
   byId("charts").replaceChildren(
-    group("Memory of the machine", null, chartsOf("machine", shown)),
+    group("Memory of the machine", marksNote(), chartsOf("machine", shown)),
     group("Tasks", null, [
       lanesPanel(shown) || emptyPanel("Reclaim and compaction",
-        "ftrace_events: \"vmscan/*\" and \"compaction/*\" (needs root)"),
+        "`ftrace_events: \"vmscan/*\"` and `ftrace_events: \"compaction/*\"` (needs root)"),
       killsPanel(shown) || emptyPanel("Killed for lack of memory",
-        "ftrace_events: \"oom/mark_victim\" (needs root); or nobody was killed"),
+        "`ftrace_events: \"oom/mark_victim\"` (needs root)",
+        "Nobody was killed, or the trace lacks the events. To record them: "),
       ...chartsOf("tasks", shown)]),
     group("Page cache of files", null, [
       ...both(filesPanels), ...both(mapPanels),
       ...(shown.some((trace) => trace.data.pin_coverage.length) ? chartsOf("files", shown) : [])],
     emptyPanel("Files in the page cache",
-      "linux.page_residency with paths, see configs/residency.cfg")));
+      "`linux.page_residency` with paths, see `configs/residency.cfg`")));
   byId("others").replaceChildren(
     flames, ...both((trace, mark) => [group(mark + "About the trace", null,
-      [healthPanel(trace), machinePanel(trace), configPanel(trace)])]));
+      [healthPanel(trace, mark), machinePanel(trace, mark), configPanel(trace)])]));
   timeChanged();
 }
 
@@ -160,5 +163,6 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 addEventListener("resize", timeChanged);
 listenToPrinter();
 listenToKeys();
+listenToFingers();
 show(page.compares ? page.traces : [page.traces[page.traces.length - 1]]);
 document.documentElement.dataset.ready = "yes";

@@ -22,12 +22,12 @@ function commonFolder(paths) {
   return common;
 }
 
-function filesPanels(trace, mark) {
+function filesPanels(trace, mark, which) {
   const sets = trace.data.residency || [];
   if (!sets.length) return [];
   const folder = commonFolder(sets.map((set) => set.series));
   const rows = sets.map((set) => ({label: mark + (set.series.slice(folder.length) || set.series),
-    t: set.t.map((us) => us / 1e6), v: set.v, bytes: set.bytes,
+    which, t: set.t.map((us) => us / 1e6), v: set.v, bytes: set.bytes,
     value: set.v[set.v.length - 1] === null ? "–" : Math.round(set.v[set.v.length - 1]) + " %"}));
   const end = trace.span / 1e6;
   const drawRow = (context, row, y, height, width) => {
@@ -47,7 +47,8 @@ function filesPanels(trace, mark) {
   };
   const keys = () => make("div", {class: "keys"}, make("span", {}, "resident: 0 %",
     make("span", {class: "ramp"}), "100 %"));
-  const behind = tableBehind("Files in the page cache", () => table([{title: "file", kind: "path"},
+  const behind = tableBehind(mark + "Files in the page cache", (name) => table(name, [
+    {title: "file", kind: "path"},
     {title: "size", kind: "n", show: bytes}, {title: "least resident", kind: "n", show: bytes},
     {title: "most resident", kind: "n", show: bytes},
     {title: "at the end", kind: "n", show: bytes}],
@@ -71,7 +72,7 @@ function filesPanels(trace, mark) {
 }
 
 // Makes a map of one file: time to the right, the first page on top.
-function mapPanel(trace, file, pins, mark) {
+function mapPanel(trace, file, pins, mark, which) {
   const {label, pages, pageBytes, runs} = file;
   const canvas = make("canvas", {});
   const plot = make("div", {class: "plot", role: "img",
@@ -131,19 +132,18 @@ function mapPanel(trace, file, pins, mark) {
     context.fillText("0", LEFT - 12, 1);
     context.textBaseline = "bottom";
     context.fillText(bytes(pages * pageBytes), LEFT - 12, MAP_HEIGHT);
-    drawKills(context, width, 0, MAP_HEIGHT);
+    drawKills(context, width, 0, MAP_HEIGHT, which);
     read();
   };
-  listen(plot); // before the listener below, which reads time.at
-  plot.addEventListener("pointermove", (event) => {
+  listen(plot, (event) => {
     const box = plot.getBoundingClientRect();
     const page = Math.floor((event.clientY - box.top) / MAP_HEIGHT * pages);
-    if (page < 0 || page >= pages || time.at === null) return tip("");
+    if (page < 0 || page >= pages || time.at === null) return "";
     const run = runs.find((each) => each.a <= page && each.b > page && each.from <= time.at &&
       each.to > time.at);
-    tip("page " + number(page) + " at " + bytes(page * pageBytes) + ": " +
+    return "page " + number(page) + " at " + bytes(page * pageBytes) + ": " +
       (run ? "resident from " + moment(run.from, 0.01) + " to " + moment(run.to, 0.01)
-        : "not resident"), event.clientX, event.clientY);
+        : "not resident");
   });
   time.watchers.push(draw);
   time.readers.push(read);
@@ -154,7 +154,7 @@ function mapPanel(trace, file, pins, mark) {
   };
   const line = (name, text, number) => make("li", {}, make("button", {type: "button",
     disabled: true}, chip(name), make("span", {}, text), number));
-  const behind = runsTable(label, runs);
+  const behind = runsTable(mark + label, runs);
   return make("div", {class: "panel map"}, make("div", {class: "row"},
     make("div", {class: "side"}, panelHead(mark + label, behind),
       make("ul", {class: "legend"}, line("heat1", "resident", value),
@@ -164,19 +164,20 @@ function mapPanel(trace, file, pins, mark) {
 
 // Makes the table of the first runs of a file.
 function runsTable(label, runs) {
-  return tableBehind("Runs of pages of " + label, () => table([{title: "first page", kind: "n",
-    show: number}, {title: "page behind the last", kind: "n", show: number},
-  {title: "from", kind: "n", show: (s) => moment(s, 0.01)},
-  {title: "to", kind: "n", show: (s) => moment(s, 0.01)}],
+  return tableBehind("Runs of pages of " + label, (name) => table(name, [
+    {title: "first page", kind: "n", show: number},
+    {title: "page behind the last", kind: "n", show: number},
+    {title: "from", kind: "n", show: (s) => moment(s, 0.01)},
+    {title: "to", kind: "n", show: (s) => moment(s, 0.01)}],
   runs.slice(0, 500).map((run) => [run.a, run.b, run.from, run.to])));
 }
 
-function mapPanels(trace, mark) {
+function mapPanels(trace, mark, which) {
   const sets = trace.data.pages || [];
   const folder = commonFolder((trace.data.residency || sets).map((set) => set.series));
   return sets.map((set) => mapPanel(trace, {
     path: set.series, label: set.series.slice(folder.length) || set.series, pages: set.pages[0],
     pageBytes: set.page_bytes[0],
     runs: set.t.map((t, i) => ({from: t / 1e6, to: set.e[i] / 1e6, a: set.a[i], b: set.b[i]})),
-  }, (trace.data.pins || []).find((pin) => pin.series === set.series), mark));
+  }, (trace.data.pins || []).find((pin) => pin.series === set.series), mark, which));
 }

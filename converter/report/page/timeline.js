@@ -2,13 +2,17 @@
 // The time axis that all charts share: the visible range, the place of the pointer, and the keys,
 // buttons and gestures that change them. Times are seconds since the start of the trace.
 
-const LEFT = 60, RIGHT = 12, AXIS = 20; // room in a plot for the two axes
+// Room in a plot for the two axes. The widest label of a value axis fits in LEFT.
+const AXIS_GAP = 6, RIGHT = 12, AXIS = 20;
+const LEFT = Math.max(60, Math.ceil(axisTextWidth("888 MiB/s")) + AXIS_GAP + 2);
+document.documentElement.style.setProperty("--left", LEFT + "px");
 const time = {
   span: 1, // of all traces of the page
   from: 0, to: 1, // the visible range
   at: null, // the moment under the pointer
-  marks: [], // {from, to, level}: times in the verdict
-  kills: [], // {at, text}
+  marks: [], // {from, to, level, which}: times in the verdict of a trace
+  kills: [], // {at, which}
+  names: null, // of the traces, "A" and "B", if the page compares two
   watchers: [], // called after a change of the visible range
   readers: [], // called after a move of the pointer
 };
@@ -67,9 +71,20 @@ function point(seconds) {
   time.readers.forEach((read) => read());
 }
 
-// Lets a plot move the pointer, and zoom by dragging.
-function listen(plot) {
-  let begin = null;
+// Fingers keep the values on the page until they touch another place.
+function listenToFingers() {
+  document.addEventListener("pointerdown", (event) => {
+    if (event.pointerType !== "touch") return;
+    tip("");
+    if (!event.target.closest(".plot, button, .strip")) point(null);
+  });
+}
+
+// Lets a plot move the pointer, and zoom by dragging or with two fingers. `tell(event)` returns the
+// text beside the pointer.
+function listen(plot, tell) {
+  let begin = null, isPinch = false;
+  const fingers = new Map(); // the moments that are held, and the places, by id of the pointer
   const secondsAt = (event) => {
     const x = event.clientX - plot.getBoundingClientRect().left - LEFT;
     const share = Math.min(Math.max(x / plotWidth(plot), 0), 1);
@@ -83,22 +98,54 @@ function listen(plot) {
         : Math.abs(b - a) / (time.to - time.from) * width + "px");
     }
   };
+  const read = (event) => {
+    point(secondsAt(event));
+    tip(tell ? tell(event) : "", event.clientX, event.clientY);
+  };
+  // Shows the range in which each of two fingers is at the moment that it holds.
+  const pinch = () => {
+    const [a, b] = [...fingers.values()].sort((one, other) => one.at - other.at);
+    if (b.x - a.x < 10) return;
+    const each = (b.at - a.at) / (b.x - a.x);
+    const from = a.at - (a.x - plot.getBoundingClientRect().left - LEFT) * each;
+    look(from, from + each * plotWidth(plot));
+  };
+  const lift = (event) => {
+    fingers.delete(event.pointerId);
+    if (!fingers.size) isPinch = false;
+  };
   plot.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || event.pointerType === "touch") return;
+    if (event.pointerType === "touch") {
+      if (event.isPrimary) fingers.clear();
+      if (fingers.size < 2) fingers.set(event.pointerId, {at: secondsAt(event), x: event.clientX});
+      isPinch = fingers.size > 1;
+      return;
+    }
+    if (event.button !== 0) return;
     begin = {at: secondsAt(event), from: time.from, x: event.clientX, pans: event.shiftKey};
     plot.setPointerCapture(event.pointerId);
   });
   plot.addEventListener("pointermove", (event) => {
     const at = secondsAt(event);
+    if (isPinch) {
+      if (fingers.has(event.pointerId)) fingers.get(event.pointerId).x = event.clientX;
+      if (fingers.size > 1) pinch();
+      return;
+    }
     if (begin && begin.pans) {
       const moved = (begin.x - event.clientX) / plotWidth(plot) * (time.to - time.from);
       pan((begin.from + moved - time.from) / (time.to - time.from));
     } else if (begin) {
       select(begin.at, at);
     }
-    point(at);
+    read(event);
   });
   plot.addEventListener("pointerup", (event) => {
+    if (event.pointerType === "touch") {
+      if (!isPinch) read(event);
+      lift(event);
+      return;
+    }
     const at = secondsAt(event), started = begin;
     begin = null;
     select(null);
@@ -106,11 +153,13 @@ function listen(plot) {
       look(Math.min(started.at, at), Math.max(started.at, at));
     }
   });
-  plot.addEventListener("pointercancel", () => {
+  plot.addEventListener("pointercancel", (event) => {
+    lift(event);
     begin = null;
     select(null);
   });
-  plot.addEventListener("pointerleave", () => {
+  plot.addEventListener("pointerleave", (event) => {
+    if (event.pointerType === "touch") return;
     if (!begin) point(null);
     tip("");
   });
@@ -153,30 +202,98 @@ function merged(marks) {
   return spans;
 }
 
-// Draws the times in the verdict, behind or over a chart.
-function drawMarks(context, width, top, height) {
-  for (const mark of merged(time.marks)) {
-    const a = Math.max(xOf(mark.from, width), LEFT);
-    const b = Math.min(xOf(mark.to, width), LEFT + width);
-    if (b < LEFT || a > LEFT + width) continue;
-    context.fillStyle = palette.mark;
-    context.fillRect(a, top, Math.max(b - a, 1), height);
+// Returns the marks or kills of the trace `which`, by trace: [[which, those of the trace]]. All
+// traces if `which` is undefined.
+function byTrace(list, which) {
+  const traces = which === undefined ? [0, 1] : [which];
+  return traces.map((n) => [n, list.filter((each) => each.which === n)]);
+}
+
+// Writes "A" or "B" beside each place, where a chart shows both traces. Letters do not overlap.
+function drawLetters(context, n, places, y) {
+  let end = -Infinity;
+  context.save();
+  context.font = "600 10px " + FONT;
+  context.textAlign = "left";
+  context.textBaseline = "top";
+  context.fillStyle = palette.critical;
+  for (const x of places) {
+    if (x < end) continue;
+    context.fillText(time.names[n], x + 3, y);
+    end = x + 14;
+  }
+  context.restore();
+}
+
+// Draws stripes: the ground of B in a chart of both traces.
+function drawStripes(context, x, y, width, height) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  context.strokeStyle = palette.mark;
+  context.lineWidth = 4;
+  context.beginPath();
+  for (let at = Math.floor((x - height) / 10) * 10; at < x + width; at += 10) {
+    context.moveTo(at, y + height);
+    context.lineTo(at + height, y);
+  }
+  context.stroke();
+  context.restore();
+}
+
+// Draws the times in the verdict behind a chart of the trace `which`, or of all traces.
+function drawMarks(context, width, top, height, which) {
+  const isBoth = time.names && which === undefined;
+  for (const [n, marks] of byTrace(time.marks, which)) {
+    const places = [];
+    for (const mark of merged(marks)) {
+      const a = Math.max(xOf(mark.from, width), LEFT);
+      const b = Math.min(xOf(mark.to, width), LEFT + width);
+      if (b < LEFT || a > LEFT + width) continue;
+      places.push(a);
+      context.fillStyle = palette.mark;
+      if (isBoth && n) drawStripes(context, a, top, Math.max(b - a, 1), height);
+      else context.fillRect(a, top, Math.max(b - a, 1), height);
+    }
+    if (isBoth) drawLetters(context, n, places, top + 1 + n * 12);
   }
 }
 
-function drawKills(context, width, top, height) {
+// Draws a line for each process that was killed in the trace `which`, or in all traces.
+function drawKills(context, width, top, height, which) {
+  const isBoth = time.names && which === undefined;
   context.save();
   context.strokeStyle = palette.critical;
-  context.setLineDash([3, 3]);
-  for (const kill of time.kills) {
-    const x = Math.round(xOf(kill.at, width)) + 0.5;
-    if (x < LEFT || x > LEFT + width) continue;
-    context.beginPath();
-    context.moveTo(x, top);
-    context.lineTo(x, top + height);
-    context.stroke();
+  for (const [n, kills] of byTrace(time.kills, which)) {
+    const places = [];
+    context.setLineDash(isBoth && n ? [1, 3] : [3, 3]);
+    for (const kill of kills) {
+      const x = Math.round(xOf(kill.at, width)) + 0.5;
+      if (x < LEFT || x > LEFT + width) continue;
+      places.push(x);
+      context.beginPath();
+      context.moveTo(x, top);
+      context.lineTo(x, top + height);
+      context.stroke();
+    }
+    if (isBoth) drawLetters(context, n, places.sort((a, b) => a - b), top + height - 24 + n * 12);
   }
   context.restore();
+}
+
+// Returns the sentence that explains the marks and lines of the charts.
+function marksNote() {
+  const ofTrace = (plain, other) => time.names ? " (A: " + plain + ", B: " + other + ")" : "";
+  const sentences = [];
+  if (time.marks.length) {
+    sentences.push("Reddish ground" + ofTrace("plain", "striped") +
+      ": memory was short, or a task waited.");
+  }
+  if (time.kills.length) {
+    sentences.push("Upright line" + ofTrace("dashed", "dotted") + ": a process was killed.");
+  }
+  return sentences.join(" ");
 }
 
 // Returns round moments for the grid of a plot of this width.
@@ -261,14 +378,22 @@ function buildTimeBar(home) {
   time.watchers.push(() => {
     const width = strip.clientWidth, height = strip.clientHeight;
     const context = contextOf(canvas, width, height);
+    // A has the upper half, B the lower half.
+    const half = time.names ? height / 2 : height;
     for (const mark of time.marks) {
       context.fillStyle = palette[mark.level] || palette.soft;
-      const x = mark.from / time.span * width;
-      context.fillRect(x, height - 7, Math.max((mark.to - mark.from) / time.span * width, 3), 4);
+      const x = mark.from / time.span * width, bottom = mark.which ? height : half;
+      context.fillRect(x, bottom - (time.names ? 5 : 7),
+        Math.max((mark.to - mark.from) / time.span * width, 3), 4);
     }
     context.fillStyle = palette.critical;
     for (const kill of time.kills) {
-      context.fillRect(kill.at / time.span * width - 1, 4, 2, height - 8);
+      const top = kill.which ? half : 0;
+      context.fillRect(kill.at / time.span * width - 1, top + 4, 2, half - 8);
+    }
+    if (time.names) {
+      drawLetters(context, 0, [0], 2);
+      drawLetters(context, 1, [0], half + 1);
     }
     seen.style.left = time.from / time.span * 100 + "%";
     seen.style.right = (1 - time.to / time.span) * 100 + "%";

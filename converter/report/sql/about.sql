@@ -3,8 +3,8 @@
 -- Key figures, and facts about the trace itself.
 
 -- @about
-SELECT path, uuid, size_bytes, n_packets, end_ts - start_ts AS dur_ns,
-  iif(realtime_offset IS NULL, NULL, start_ts + realtime_offset - ts_shift) AS start_unix_ns,
+SELECT path, uuid, size_bytes, n_packets, recorded_end_ts - recorded_ts AS dur_ns,
+  iif(realtime_offset IS NULL, NULL, recorded_ts + realtime_offset - ts_shift) AS start_unix_ns,
   (SELECT count(*) FROM trace_machine WHERE trace_id = :trace) AS machines
 FROM trace WHERE id = :trace;
 
@@ -46,10 +46,32 @@ reclaim AS (
   SELECT r.quantity, r.has_memcg, max(c.value) - min(c.value) AS n FROM reclaim_counter r
   JOIN counter c USING (track_id) WHERE r.in_total AND r.machine_id = :machine
   GROUP BY r.track_id),
+event(kind, subsystem, name) AS (VALUES
+  ('direct reclaim', 'vmscan', 'mm_vmscan_direct_reclaim_begin'),
+  ('memcg reclaim', 'vmscan', 'mm_vmscan_memcg_reclaim_begin'),
+  ('kswapd', 'vmscan', 'mm_vmscan_kswapd_wake'),
+  ('compaction', 'compaction', 'mm_compaction_begin')),
+config AS (
+  SELECT str_value AS text FROM metadata
+  WHERE name = 'trace_config_pbtxt' AND coalesce(trace_id, :trace) = :trace LIMIT 1),
+-- Kinds of which the trace has nothing although their events were on.
+absent AS (
+  SELECT kind FROM event e JOIN config c
+  WHERE (instr(c.text, 'ftrace_events: "' || subsystem || '/' || name || '"')
+      OR instr(c.text, 'ftrace_events: "' || name || '"')
+      OR instr(c.text, 'ftrace_events: "' || subsystem || '/*"'))
+    AND EXISTS (SELECT 1 FROM stats
+      WHERE name = 'ftrace_cpu_entries_begin' AND trace_id = :trace)
+    AND NOT EXISTS (SELECT 1 FROM stats
+      WHERE name = 'ftrace_setup_errors' AND trace_id = :trace AND value > 0)
+    AND NOT EXISTS (SELECT 1 FROM report_episode r
+      WHERE r.kind = e.kind AND r.machine_id = :machine)),
 work AS (
   SELECT kind, count(*) AS n, sum(iif(is_open, NULL, dur)) AS ns,
     max(iif(is_open, NULL, dur)) AS longest
-  FROM report_episode WHERE machine_id = :machine GROUP BY kind),
+  FROM report_episode WHERE machine_id = :machine GROUP BY kind
+  UNION ALL
+  SELECT kind, 0, 0, NULL FROM absent),
 figure(place, name, value, unit, worse) AS (
   SELECT 1, 'duration', :end - :start, 'ns', 0 WHERE :trace >= 0 UNION ALL
   SELECT 2, 'some task stalled for memory', ns, 'ns', 1 FROM psi WHERE name = 'psi.mem.some'
@@ -64,7 +86,7 @@ figure(place, name, value, unit, worse) AS (
   SELECT iif(quantity = 'scanned', 8, 9),
     quantity || iif(has_memcg, '', ' outside memory cgroups'), sum(n) * :page, 'bytes', 1
   FROM reclaim GROUP BY quantity UNION ALL
-  SELECT 10, 'reclaimed and came back', sum(n) * :page, 'bytes', 1 FROM vmstat
+  SELECT 10, 'evicted pages that came back', sum(n) * :page, 'bytes', 1 FROM vmstat
   WHERE name GLOB 'workingset_refault*' HAVING count(*) UNION ALL
   SELECT 11, 'major faults', n, 'times', 1 FROM vmstat WHERE name = 'pgmajfault' UNION ALL
   SELECT 12, 'swapped out', n * :page, 'bytes', 1 FROM vmstat WHERE name = 'pswpout' UNION ALL

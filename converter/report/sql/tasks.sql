@@ -7,26 +7,40 @@
 -- in the trace: the recording ended first, or the event was lost. Sums leave out open episodes.
 CREATE TEMP TABLE IF NOT EXISTS report_episode AS
 SELECT kind, ts, dur, coalesce(upid, -1 - utid) AS task,
-  coalesce(process_name, thread_name, 'unknown') AS name, reclaimed_pages, machine_id,
+  coalesce(process_name, thread_name,
+    'unknown (tid ' || (SELECT tid FROM thread t WHERE t.utid = e.utid) || ')') AS name,
+  reclaimed_pages, machine_id,
   kind != 'kswapd' AND ts + dur >= (
     SELECT min(b.end_ts) FROM machine_bounds b WHERE b.machine_id = e.machine_id) AS is_open
 FROM reclaim_episode e;
 
 -- @lanes
--- Episodes of reclaim and compaction by task: the busiest tasks have a lane each. Episodes that
--- begin in one bin are one piece of `n` episodes, which took `d` (us) in sum and end at `e`. An
--- open episode is always a separate piece.
+-- Episodes of reclaim and compaction by task: the busiest tasks have a lane each. If a lane has few
+-- episodes, each is a piece. Otherwise the episodes that begin in one bin are one piece of `n`
+-- episodes, which took `d` (us) in sum and end at `e`. In the time `w` (us) at least one of them
+-- went on and none of an earlier piece: threads of a process may wait at once. Episodes that are
+-- longer than a bin and open episodes are separate pieces.
 WITH
 mine AS (SELECT * FROM report_episode WHERE machine_id = :machine),
 task AS (
   SELECT task, row_number() OVER (ORDER BY sum(iif(is_open, 0, dur)) DESC, task) AS place,
-    name || coalesce(' (' || (SELECT pid FROM process WHERE upid = task) || ')', '') AS lane
-  FROM mine GROUP BY task)
-SELECT iif(place <= 12, lane, 'others') AS series, kind, (min(ts) - :start) / 1000 AS t,
-  (max(ts + dur) - :start) / 1000 AS e, count(*) AS n, sum(iif(is_open, 0, dur)) / 1000 AS d,
+    name || coalesce(' (' || (SELECT pid FROM process WHERE upid = task) || ')', '') AS lane,
+    count(*) <= 2 * (:end - :start) / :bin AS is_calm
+  FROM mine GROUP BY task),
+placed AS (
+  SELECT min(place, 13) AS place, iif(place <= 12, lane, 'others') AS series, kind, ts, dur,
+    reclaimed_pages, is_open, dur >= :bin AS is_long,
+    ts / iif(is_calm AND place <= 12, 1, :bin) AS bin
+  FROM mine JOIN task USING (task)),
+episode AS (
+  SELECT *, max(ts + dur) OVER (PARTITION BY place, kind, is_open, is_long ORDER BY ts
+    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS busy_until
+  FROM placed)
+SELECT series, kind, (min(ts) - :start) / 1000 AS t, (max(ts + dur) - :start) / 1000 AS e,
+  count(*) AS n, sum(iif(is_open, 0, dur)) / 1000 AS d,
+  sum(max(ts + dur - max(ts, coalesce(busy_until, ts)), 0)) / 1000 AS w,
   sum(reclaimed_pages) * :page AS bytes, is_open AS open
-FROM mine JOIN task USING (task)
-GROUP BY min(place, 13), kind, ts / :bin, is_open ORDER BY min(place, 13), kind, ts / :bin;
+FROM episode GROUP BY place, kind, bin, is_open, is_long ORDER BY place, kind, min(ts);
 
 -- @reclaim_by_task
 -- The cost of reclaim and compaction.

@@ -46,6 +46,21 @@ SELECT h.process_name AS process, h.function,
 FROM heap_growth h JOIN process p USING (upid) WHERE p.machine_id = :machine
 GROUP BY h.upid, h.function HAVING sum(h.self_bytes) > 0 ORDER BY sum(h.self_bytes) DESC LIMIT 12;
 
+-- @text_Functions_with_the_most_samples
+WITH sample AS (
+  SELECT s.callsite_id, (SELECT c.name FROM perf_counter_track c
+    WHERE c.perf_session_id = s.session_id AND c.is_timebase LIMIT 1) AS event
+  FROM _profiler_sample s JOIN thread t USING (utid)
+  WHERE s.callsite_id IS NOT NULL AND t.machine_id = :machine),
+leaf AS (
+  SELECT s.event, coalesce(f.function, '[' || coalesce(nullif(f.mapping_name, ''), 'unknown')
+    || ']') AS function, count(*) AS n
+  FROM sample s JOIN stack_profile_callsite c ON c.id = s.callsite_id
+  LEFT JOIN stack_frame f ON f.frame_id = c.frame_id AND f.inline_depth = 0 GROUP BY 1, 2)
+SELECT function, coalesce(event, '-') AS event, printf('%,d', n) AS samples,
+  printf('%.1f %%', 100.0 * n / sum(n) OVER (PARTITION BY event)) AS share
+FROM leaf ORDER BY n DESC, 1 LIMIT 12;
+
 -- @text_Java_allocations_of_logs
 SELECT method, printf('%,.1f KiB', sum(self_bytes) / 1024.0) AS itself,
   printf('%,.1f KiB', sum(total_bytes) / 1024.0) AS "with its callees",
