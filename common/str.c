@@ -358,6 +358,15 @@ static size_t edit_distance(const char *a, size_t a_size, const char *b, size_t 
     return row[b_size];
 }
 
+char *str_lower(const char *text)
+{
+    char *copy = strdup(text);
+    for (char *at = copy; at && *at; at++)
+        if (*at >= 'A' && *at <= 'Z')
+            *at = (char)(*at - 'A' + 'a');
+    return copy;
+}
+
 const char *str_nearest(const char *text, const char *const *candidates, size_t n)
 {
     size_t size = strlen(text);

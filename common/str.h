@@ -94,6 +94,9 @@ void str_make_printable(char *text, bool keep_newlines);
 // Appends `code_point` as UTF-8. `code_point` must be at most 0x10ffff.
 void strbuf_add_utf8(struct strbuf *buf, uint32_t code_point);
 
+// Returns a copy in lower case; only letters of ASCII change. NULL: memory is out.
+char *str_lower(const char *text);
+
 // Returns the candidate with the smallest edit distance to `text`, or NULL if none of the `n`
 // candidates is near enough to suggest.
 const char *str_nearest(const char *text, const char *const *candidates, size_t n);

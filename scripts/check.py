@@ -38,7 +38,7 @@ REFERENCE_CLANG_FORMAT = 14
 INSTALLED = ("bin/mmtrace", "bin/mmsql", "bin/pintool", "mmtrace/mmscreen.so",
              "mmtrace/mmsql_functions.so", "completions/mmtrace", "completions/mmsql",
              "completions/pintool", "vendor_completions.d/mmtrace.fish",
-             "site-functions/_mmtrace")
+             "site-functions/_mmtrace", "site-functions/_mmsql", "site-functions/_pintool")
 MADE_PAGES = ("man3/libtiallocsample.3", "man3/mmheap.3", "man3/mmsql_functions.3",
               "man5/mmtrace-config.5", "man5/mmsql-tables.5")
 DEVELOPERS_PAGES = ("building.md", "testing.md")  # of docs/: these are not installed

@@ -254,7 +254,7 @@ static int archives_take(struct run *run, struct input *outer, const struct conv
 int run_take_file(struct run *run, const struct conversion_file *file)
 {
     CLEANUP(input_freep) struct input *input = NULL;
-    const char *name = str_eq(file->path, "-") ? "standard input" : file->path;
+    const char *name = str_eq(file->path, "-") ? STDIN_NAME : file->path;
     const struct input_needs needs = needs_of(run);
     budget_begin(&run->budget);
     int r = input_open(file->path, &needs, run->err, &input);

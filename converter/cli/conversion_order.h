@@ -14,6 +14,8 @@
 #include "converter/import/files/file_format.h"
 #include "converter/tables/selection.h"
 
+#define STDIN_NAME "standard input" // the name of "-" in messages
+
 struct conversion_file {
     const char *path;                 // borrowed; "-": standard input
     const struct file_format *format; // NULL: recognised by its content

@@ -137,7 +137,11 @@ int run_taken(struct run *run, const struct source *source)
 int content_is_empty(struct run *run, const struct content *content)
 {
     const char *damage = input_damage(content->input);
-    return err_set(run->err, -EINVAL, "%s: %s", content->name, damage ? damage : "empty");
+    bool is_stream = str_eq(content->name, STDIN_NAME);
+    return err_set(run->err, damage ? -EINVAL : -ENODATA, "%s: %s", content->name,
+                   damage      ? damage
+                   : is_stream ? "empty"
+                               : "the file is empty");
 }
 
 void content_done(struct content *content)

@@ -35,8 +35,8 @@ static const char help[] =
     "\n"
     "Writes rows for other programs: a table, a view, or the answer to a question in\n"
     "SQL. With --folder each TABLE becomes a file DIR/TABLE.csv (or .jsonl); without\n"
-    "a TABLE, each table that has rows. A trace, or any other file that\n"
-    "'mmsql convert' reads, is converted first.\n"
+    "a TABLE, each table that has rows. As in SQL, names ignore case. A trace, or any\n"
+    "other file that 'mmsql convert' reads, is converted first.\n"
     "\n"
     "      --format FORMAT  csv (default): values with commas, below a line of names;\n"
     "                       NULL is empty, an empty text is \"\"\n"
@@ -113,8 +113,10 @@ static bool is_table(sqlite3 *handle, const char *name)
 {
     CLEANUP(statement_finalizep) sqlite3_stmt *row = NULL;
     if (sqlite3_prepare_v2(
-            handle, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1", -1,
-            &row, NULL) != SQLITE_OK)
+            handle,
+            "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?1 "
+            "COLLATE NOCASE",
+            -1, &row, NULL) != SQLITE_OK)
         return false;
     sqlite3_bind_text(row, 1, name, -1, SQLITE_STATIC);
     return sqlite3_step(row) == SQLITE_ROW;
@@ -167,14 +169,16 @@ static int names_read(sqlite3 *handle, struct name_vec *ret)
 static int table_missing(const struct export *export, const char *name)
 {
     CLEANUP(names_done) struct name_vec names = {0};
-    CLEANUP(freep) char *in_library = module_nearest(&export->packages, name);
+    CLEANUP(freep) char *lower = str_lower(name);
+    CLEANUP(freep) char *in_library = lower ? module_nearest(&export->packages, lower) : NULL;
     const char *near = NULL;
-    if (in_library && str_eq(in_library, name)) {
-        say("%s: not in the database, a module has it ('mmsql tables %s' explains it)", name, name);
+    if (in_library && str_eq(in_library, lower)) {
+        say("%s: not in the database, a module has it ('mmsql tables %s' explains it)", name,
+            lower);
         return EXIT_FAILED;
     }
-    if (names_read(export->handle, &names) == 0)
-        near = str_nearest(name, (const char *const *)names.items, names.n);
+    if (lower && names_read(export->handle, &names) == 0)
+        near = str_nearest(lower, (const char *const *)names.items, names.n);
     if (!near)
         near = in_library;
     say("%s: no such table or view (%s%s%s)", name, near ? "did you mean '" : "",
@@ -379,10 +383,10 @@ static int format_of_name(struct options *options)
 static int run_export(int argc, char **argv)
 {
     static const struct verb_option rows[] = {
-        {"format", OPTION_OWN, .take = take_format},
+        {"format", OPTION_OWN, .take = take_format, .values = "csv|jsonl|systrace"},
         {"output", OPTION_TEXT, offsetof(struct options, output), 'o'},
         {"folder", OPTION_TEXT, offsetof(struct options, folder)},
-        {"max-rows", OPTION_NATURAL, offsetof(struct options, max_rows)},
+        {"max-rows", OPTION_NATURAL, offsetof(struct options, max_rows), .value = 1},
         QUESTION_OPTIONS(struct options),
         {0},
     };

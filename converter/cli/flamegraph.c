@@ -273,17 +273,21 @@ static int take_diff(void *to, const struct verb_option *option, char *text, int
     (void)option;
     struct options *options = to;
     options->diff = true;
-    return optind < argc && str_parse_i64(text, &options->before) == 0 &&
-                   str_parse_i64(argv[optind++], &options->at) == 0
+    if (optind >= argc)
+        return usage_error("flamegraph", "--diff %s: a second time is needed", text);
+    const char *at = argv[optind++];
+    return str_parse_i64(text, &options->before) == 0 && str_parse_i64(at, &options->at) == 0
                ? 0
-               : OPTION_IS_NO_NUMBER;
+               : usage_error("flamegraph", "--diff %s %s: not two numbers", text, at);
 }
 
 static int take_depth(void *to, const struct verb_option *option, char *text, int argc, char **argv)
 {
     (void)option, (void)argc, (void)argv;
     uint32_t *limit = &((struct options *)to)->stacks.depth_limit;
-    return str_parse_u32(text, limit) == 0 && *limit > 0 ? 0 : OPTION_IS_NO_NUMBER;
+    return str_parse_u32(text, limit) == 0 && *limit > 0
+               ? 0
+               : usage_error("flamegraph", "--depth-limit %s: not a number from 1", text);
 }
 
 static int take_percent(void *to, const struct verb_option *option, char *text, int argc,
@@ -292,7 +296,9 @@ static int take_percent(void *to, const struct verb_option *option, char *text, 
     (void)option, (void)argc, (void)argv;
     char *end;
     double percent = ((struct options *)to)->min_percent = strtod(text, &end);
-    return end != text && !*end && percent >= 0 && percent <= 100 ? 0 : OPTION_IS_NO_NUMBER;
+    return end != text && !*end && percent >= 0 && percent <= 100
+               ? 0
+               : usage_error("flamegraph", "--min-percent %s: not a number from 0 to 100", text);
 }
 
 #define AT(member) offsetof(struct options, member)

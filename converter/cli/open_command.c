@@ -476,7 +476,7 @@ static int run_open(int argc, char **argv)
     } options = {.port = PORT};
     static const struct verb_option rows[] = {
         {"report", OPTION_FLAG, offsetof(struct options, report)},
-        {"port", OPTION_NATURAL, offsetof(struct options, port)},
+        {"port", OPTION_NATURAL, offsetof(struct options, port), .value = 1, .max = 65535},
         {0},
     };
     int code;
@@ -484,8 +484,6 @@ static int run_open(int argc, char **argv)
         return code;
     if (argc - optind != 1)
         return usage_error("open", "one trace is needed");
-    if (options.port < 1 || options.port > 65535)
-        return usage_error("open", "--port takes 1 to 65535");
     return open_run(argv[optind], (int)options.port, options.report);
 }
 

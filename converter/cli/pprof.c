@@ -392,11 +392,11 @@ static int take_pids(void *to, const struct verb_option *option, char *list, int
     strbuf_clear(&options->pids);
     for (char *word; (word = strsep(&list, ","));) {
         if (str_parse_i64(word, &pid) < 0 || pid < 0)
-            return OPTION_IS_NO_NUMBER;
+            return usage_error("pprof", "--pid %s: not a number from 0", word);
         strbuf_addf(&options->pids, ",%lld", (long long)pid);
     }
     strbuf_add_char(&options->pids, ',');
-    return options->pids.failed ? OPTION_IS_NO_NUMBER : 0;
+    return options->pids.failed ? usage_error("pprof", "--pid: out of memory") : 0;
 }
 
 static void options_done(struct options *options)

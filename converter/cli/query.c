@@ -186,6 +186,19 @@ static bool trace_convert_cached(const struct trace_order *order, const struct t
     return true;
 }
 
+// Says that the file is no database either. The file is named once.
+static void failure_name(const char *path, int r, struct err *err)
+{
+    const char *name = str_eq(path, "-") ? STDIN_NAME : path;
+    size_t size = strlen(name);
+    bool is_named = strncmp(err->text, name, size) == 0 && str_starts_with(err->text + size, ": ");
+    if (r == -ENODATA) // an empty file is neither
+        return;
+    if (is_named)
+        memmove(err->text, err->text + size + 2, strlen(err->text + size + 2) + 1);
+    err_prefix(err, r, "%s: not a database; as a trace", name);
+}
+
 // Opens the database of a trace: the cache's database, or a new database.
 static int trace_open(const struct trace_order *order, const struct trace_cache *cache,
                       sqlite3 **ret, bool *ret_is_cut)
@@ -213,7 +226,7 @@ static int trace_open(const struct trace_order *order, const struct trace_cache 
     if (!interrupts_let() && r == 0) // after the last check of the conversion
         r = err_set(&err, -ECANCELED, "interrupted; nothing was written");
     if (r < 0) {
-        err_prefix(&err, r, "%s: not a database; as a trace", order->path);
+        failure_name(order->path, r, &err);
         err_print(&err, "mmsql");
     }
     return r < 0 ? SQLITE_ERROR : SQLITE_OK;
@@ -257,6 +270,14 @@ static int stdin_open(sqlite3 **ret)
 static bool question_is_database(const char *path)
 {
     return str_eq(path, "-") ? stdin_is_database() : is_database(path);
+}
+
+void question_no_trace(const char *path, struct err *err)
+{
+    if (question_is_database(path))
+        err_hint(err, 0, "'mmsql query %s' shows what the database has", path);
+    else
+        err_hint(err, 0, "'mmsql convert %s -o x.db' makes a database of what it has", path);
 }
 
 void question_expect(const char *path, const struct limits *limits, struct trace_cache *cache)
@@ -366,6 +387,19 @@ static int room_give(sqlite3 *handle)
                         NULL, NULL, NULL);
 }
 
+// Returns whether the text begins with a command of the prompt. Prints the message.
+static bool is_command(const char *sql, const char *path)
+{
+    const char *word = sql ? sql + strspn(sql, " \t\r\n") : "";
+    size_t n = strcspn(word, " \t\r\n;");
+    if (*word != '.' || n < 2 || strchr("0123456789", word[1]))
+        return false;
+    say("%.*s: a command with a dot is for the prompt ('mmsql query %s' opens it; 'mmsql tables' "
+        "lists the tables)",
+        (int)n, word, path);
+    return true;
+}
+
 static int query_run(const struct query *query)
 {
     CLEANUP(trace_cache_done) struct trace_cache cache = {0};
@@ -376,6 +410,9 @@ static int query_run(const struct query *query)
         say("%s: %s", query->file, strerror(errno));
         return EXIT_FAILED;
     }
+    const char *sql = read ? read : query->sql, *name = read ? query->file : "";
+    if (is_command(sql, query->path))
+        return EXIT_FAILED;
     CLEANUP(question_closep) sqlite3 *handle = NULL;
     bool is_cut,
         is_converted = !question_is_database(query->path); // damage is reported already
@@ -405,7 +442,6 @@ static int query_run(const struct query *query)
         say("functions of PerfettoSQL: out of memory");
         return EXIT_FAILED;
     }
-    const char *sql = read ? read : query->sql, *name = read ? query->file : "";
     const struct result_form form = {.format = query->format};
     struct result_sets sets = {.form = &form};
     int result = sql ? statements_run(engine, name, sql, &sets, query->timing)

@@ -9,6 +9,7 @@
 #include "converter/cli/trace_cache.h"
 #include "converter/cli/verb_options.h"
 
+struct err;
 struct sqlite3;
 
 // Prepares the cache for a question to the trace `path`, unless an option says otherwise. Must run
@@ -29,6 +30,9 @@ bool questions_sandbox(const char *const *paths, size_t n, const char *output,
 // a failure. *ret_is_cut: a part of the trace is missing because a limit was reached.
 int question_open(const char *path, const struct limits *limits, const struct trace_cache *cache,
                   struct sqlite3 **ret, bool *ret_is_cut);
+
+// Adds to an error, that a file has no trace, what to do instead.
+void question_no_trace(const char *path, struct err *err);
 
 // For CLEANUP().
 void question_closep(struct sqlite3 **handle);

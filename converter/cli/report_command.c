@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // mmsql report: a page that shows the events of a trace, or the difference of two traces.
+#include <errno.h>
 #include <getopt.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/str.h"
@@ -29,7 +31,8 @@ static const char help[] =
     "FILE is a trace, a database, a bugreport, or another file that 'mmsql convert'\n"
     "reads. The page shows the last eight traces of a file with several.\n"
     "\n"
-    "  -o, --output REPORT  write there; '-', the default, is standard output\n"
+    "  -o, --output REPORT  write there; '-', the default, is standard output. A\n"
+    "                       terminal gets no page: --text is for it\n"
     "      --text           write text instead: the verdict, and tables\n" QUESTION_HELP
     "  -h, --help           this text\n"
     "\n"
@@ -57,10 +60,12 @@ static int page_fill(void *userdata, FILE *out, struct err *err)
 {
     const struct page *page = userdata;
     bool compares = page->n > 1;
-    if (!page->options->text)
-        return report_write(page->inputs, page->n, compares, out, err);
-    return compares ? report_text_compare(page->inputs, out, err)
-                    : report_text_print(page->inputs, page->n, out, err);
+    int r = !page->options->text ? report_write(page->inputs, page->n, compares, out, err)
+            : compares           ? report_text_compare(page->inputs, out, err)
+                                 : report_text_print(page->inputs, page->n, out, err);
+    if (r == -ENOENT && !compares) // without a trace
+        question_no_trace(page->inputs[0].name, err);
+    return r;
 }
 
 static int report_run(const struct options *options, char **paths, size_t n)
@@ -102,6 +107,8 @@ static int run_report(int argc, char **argv)
         return usage_error("report", "one trace or database is needed, or two to compare");
     if (n == 2 && str_eq(argv[optind], "-") && str_eq(argv[optind + 1], "-"))
         return usage_error("report", "standard input can be read once only: '-' is there twice");
+    if (!options.text && (!options.output || str_eq(options.output, "-")) && isatty(STDOUT_FILENO))
+        return usage_error("report", "a terminal cannot show a page: -o FILE is needed, or --text");
     return report_run(&options, argv + optind, n);
 }
 

@@ -5,6 +5,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/cleanup.h"
 #include "common/elements.h"
@@ -109,13 +110,15 @@ static bool event_print(const char *name)
         {"arg_set_id", "INTEGER", "The same as id."},
     };
     static const char *const kinds[] = {"INTEGER", "INTEGER", "TEXT", "TEXT", "ANY"};
-    if (!str_starts_with(name, ARG_VIEW_PREFIX))
-        return false;
-    const struct ftrace_event_type *type =
-        ftrace_event_type_by_name(name + strlen(ARG_VIEW_PREFIX));
+    size_t prefix = strlen(ARG_VIEW_PREFIX);
+    const struct ftrace_event_type *type = NULL;
+    for (size_t i = 0; i < n_ftrace_event_types && strncasecmp(name, ARG_VIEW_PREFIX, prefix) == 0;
+         i++)
+        if (strcasecmp(ftrace_event_types[i].name, name + prefix) == 0)
+            type = &ftrace_event_types[i];
     if (!type)
         return false;
-    printf("%s: Kernel events called %s.\n\n", name, type->name);
+    printf(ARG_VIEW_PREFIX "%s: Kernel events called %s.\n\n", type->name, type->name);
     for (size_t i = 0; i < ELEMENTS(shared); i++)
         column_print(shared[i][0], shared[i][1], shared[i][2]);
     for (size_t i = 0; i < type->n_fields; i++) {
@@ -127,13 +130,15 @@ static bool event_print(const char *name)
     return true;
 }
 
-// Prints the modules and objects of the library called `name`. If nothing has this name, prints
-// that there is no such table; `near`: a table of a similar name, or NULL.
-static int library_print(const struct sql_packages *library, const char *name, const char *near)
+// Prints the modules and objects of the library called `lower`: `name` in lower case, as all names
+// of the library. If nothing has this name, prints that there is no such table; `near`: a table of
+// a similar name, or NULL.
+static int library_print(const struct sql_packages *library, const char *name, const char *lower,
+                         const char *near)
 {
-    if (module_print(library, name))
+    if (module_print(library, lower))
         return EXIT_DONE;
-    CLEANUP(freep) char *near_module = near ? NULL : module_nearest(library, name);
+    CLEANUP(freep) char *near_module = near ? NULL : module_nearest(library, lower);
     if (!near)
         near = near_module;
     say("%s: no such table, view or module (%s%s%s)", name, near ? "did you mean '" : "",
@@ -144,23 +149,28 @@ static int library_print(const struct sql_packages *library, const char *name, c
 static int columns_print(const struct sql_packages *library, const char *name)
 {
     const char *names[N_TABLES + VIEWS_MAX];
+    CLEANUP(freep) char *lower = str_lower(name); // as SQL, the names ignore case
     size_t n = 0;
+    if (!lower) {
+        say("out of memory");
+        return EXIT_FAILED;
+    }
     for (size_t i = 0; i < N_TABLES; i++)
         names[n++] = table_defs[i].name;
     for (const struct sql_view *view = sql_views; view->name; view++) {
-        if (str_eq(view->name, name))
+        if (str_eq(view->name, lower))
             return view_print(view);
         if (n < N_TABLES + VIEWS_MAX)
             names[n++] = view->name;
     }
-    const struct table_def *def = table_def_find(name);
+    const struct table_def *def = table_def_find(lower);
     if (def) {
         table_print(def);
         return EXIT_DONE;
     }
     if (event_print(name))
         return EXIT_DONE;
-    return library_print(library, name, str_nearest(name, names, n));
+    return library_print(library, name, lower, str_nearest(lower, names, n));
 }
 
 static void list_print(const struct sql_packages *library)

@@ -17,14 +17,26 @@ static bool takes_value(const struct verb_option *option)
     return option->kind != OPTION_FLAG && option->kind != OPTION_CHOICE;
 }
 
+static int natural_take(const char *verb, const struct verb_option *option, int64_t *ret)
+{
+    int64_t number;
+    if (str_parse_i64(optarg, &number) == 0 && number >= option->value &&
+        (!option->max || number <= option->max)) {
+        *ret = number;
+        return 0;
+    }
+    if (option->max)
+        return usage_error(verb, "--%s %s: not a number from %d to %d", option->name, optarg,
+                           option->value, option->max);
+    return usage_error(verb, "--%s %s: not a number from %d", option->name, optarg, option->value);
+}
+
 // Stores the value of an option. Returns 0, or the program's exit code.
 static int option_take(const char *verb, const struct verb_option *option, int argc, char **argv,
                        void *to)
 {
     void *at = (char *)to + option->at;
     uint64_t size;
-    int64_t number;
-    int code = 0;
     switch (option->kind) {
     case OPTION_FLAG:
         *(bool *)at = true;
@@ -40,25 +52,21 @@ static int option_take(const char *verb, const struct verb_option *option, int a
             return usage_error(verb, "--%s: out of memory", option->name);
         break;
     case OPTION_NUMBER:
+        return str_parse_i64(optarg, at) < 0
+                   ? usage_error(verb, "--%s %s: not a number", option->name, optarg)
+                   : 0;
     case OPTION_NATURAL:
-        if (str_parse_i64(optarg, &number) < 0 || (option->kind == OPTION_NATURAL && number < 0))
-            code = OPTION_IS_NO_NUMBER;
-        else
-            *(int64_t *)at = number;
-        break;
+        return natural_take(verb, option, at);
     case OPTION_SIZE:
         if (str_parse_size(optarg, &size) < 0 || size < (uint64_t)option->value)
-            return usage_error(verb, "%s: not a size of at least %d MiB, such as 512m or 2g",
-                               optarg, option->value >> 20);
+            return usage_error(verb, "--%s %s: not a size of at least %d MiB, such as 512m or 2g",
+                               option->name, optarg, option->value >> 20);
         *(uint64_t *)at = size;
         break;
     case OPTION_OWN:
-        code = option->take(to, option, optarg, argc, argv);
-        break;
+        return option->take(to, option, optarg, argc, argv);
     }
-    return code == OPTION_IS_NO_NUMBER
-               ? usage_error(verb, "%s: not a number that fits here", optarg)
-               : code;
+    return 0;
 }
 
 // Returns the text after the name of an option in the list of a help text, or NULL.
@@ -79,7 +87,8 @@ static const char *help_of(const char *help, const char *name)
 
 // Prints the help of an option: its argument and a tab, then its lines as one. The argument is the
 // word in capitals after the name, without the parts in brackets: "DIR" of DIR[@NAME].
-static void help_print(const char *text, bool takes)
+// If `values` is not NULL, the values stand there instead.
+static void help_print(const char *text, bool takes, const char *values)
 {
     bool has_argument = takes && text && text[0] == ' ' && text[1] >= 'A' && text[1] <= 'Z';
     if (!has_argument) {
@@ -88,7 +97,7 @@ static void help_print(const char *text, bool takes)
         int n = 0;
         while (text[n + 1] >= 'A' && text[n + 1] <= 'Z')
             n++;
-        printf("%.*s\t", n, text + 1);
+        printf("%.*s\t", values ? (int)strlen(values) : n, values ? values : text + 1);
         while (*text && *text != '\n' && !str_starts_with(text, "  "))
             text++;
     }
@@ -110,7 +119,7 @@ static int completion_print(const char *help, const struct verb_option *options)
     for (const struct verb_option *row = options; row->name; row++) {
         char letter[2] = {row->letter, '\0'};
         printf("%s\t%s\t", letter, row->name);
-        help_print(help_of(help, row->name), takes_value(row));
+        help_print(help_of(help, row->name), takes_value(row), row->values);
         putchar('\n');
     }
     return puts("h\thelp\t\tthis text") < 0 ? EXIT_FAILED : EXIT_DONE;

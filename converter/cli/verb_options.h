@@ -18,12 +18,10 @@ enum verb_option_kind {
     OPTION_TEXT,    // const char *, borrowed
     OPTION_TEXTS,   // struct option_texts; each use of the option adds a text
     OPTION_NUMBER,  // int64_t
-    OPTION_NATURAL, // int64_t, not negative
+    OPTION_NATURAL, // int64_t, at least `value`
     OPTION_SIZE,    // uint64_t, a size of at least `value` bytes
     OPTION_OWN,     // the function `take` handles the option
 };
-
-enum { OPTION_IS_NO_NUMBER = -1 };
 
 struct verb_option {
     const char *name; // NULL ends the table
@@ -31,8 +29,10 @@ struct verb_option {
     size_t at;   // offset in the struct of the verb's options
     char letter; // 0: none
     int value;
-    // Returns 0, OPTION_IS_NO_NUMBER, or the program's exit code after a message. The function may
-    // take further arguments at argv[optind].
+    int max;            // of OPTION_NATURAL; 0: none
+    const char *values; // for completion: "A|B"; NULL: see the help
+    // Returns 0, or the program's exit code after a message. The function may take further
+    // arguments at argv[optind].
     int (*take)(void *to, const struct verb_option *option, char *text, int argc, char **argv);
 };
 

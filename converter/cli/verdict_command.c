@@ -58,7 +58,9 @@ static int verdict_run(const char *path, const struct trace_cache *cache, bool n
         return EXIT_FAILED;
     }
     if (!verdicts.n) {
-        say("%s: there is no trace in it", path);
+        err_set(&err, -ENOENT, "%s: there is no trace in it", path);
+        question_no_trace(path, &err);
+        err_print(&err, "mmsql");
         return EXIT_FAILED;
     }
     bool one = named && verdicts.n == 1;

@@ -166,10 +166,36 @@ static void bounds_write(struct import *im)
     cell_int(row, COL_trace_bounds_end_ts, all->end + is_moment);
 }
 
+// Returns whether a buffer of the recording counts anything in `stat`.
+static bool any_buffer_has(const struct import *im, enum stat stat)
+{
+    int64_t value;
+    for (uint32_t buffer = 0; stats_get_at(&im->stats, stat, buffer, &value); buffer++)
+        if (value > 0)
+            return true;
+    return false;
+}
+
+// Returns the time that the trace tells about. The time without events belongs to the recording,
+// too, unless a buffer has lost its beginning or its end.
+static struct bounds recorded(const struct import *im)
+{
+    struct bounds bounds = im->bounds;
+    int64_t ts;
+    if ((!bounds.is_set || !any_buffer_has(im, STAT_traced_buf_chunks_overwritten)) &&
+        metadata_get_int(&im->metadata, "all_data_source_started_ns", &ts))
+        bounds_add(&bounds, ts);
+    if ((!bounds.is_set || !any_buffer_has(im, STAT_traced_buf_chunks_discarded)) &&
+        metadata_get_int(&im->metadata, "tracing_disabled_ns", &ts))
+        bounds_add(&bounds, ts);
+    return bounds;
+}
+
 // Writes the row of the only trace. The path is copied, because the path must outlive the import.
 static void trace_write(struct import *im)
 {
     struct cell *row = database_row(im->db, TABLE_trace, NULL);
+    struct bounds bounds = recorded(im);
     const char *name = input_name(im->input);
     cell_text(row, COL_trace_path, database_copy(im->db, name, strlen(name)));
     cell_text(row, COL_trace_uuid, metadata_get_text(&im->metadata, "trace_uuid"));
@@ -177,6 +203,8 @@ static void trace_write(struct import *im)
     cell_int(row, COL_trace_n_packets, (int64_t)im->n_packets);
     cell_int(row, COL_trace_start_ts, im->bounds.start);
     cell_int(row, COL_trace_end_ts, im->bounds.end);
+    cell_int(row, COL_trace_recorded_ts, bounds.start);
+    cell_int(row, COL_trace_recorded_end_ts, bounds.end);
     cell_int(row, COL_trace_ts_shift, 0);
     if (im->has_realtime)
         cell_int(row, COL_trace_realtime_offset, im->realtime_offset);

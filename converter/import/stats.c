@@ -19,7 +19,7 @@ struct stat_def {
     [STAT_##stat] = {.name = #stat,                                                                \
                      .severity = (how_bad),                                                        \
                      .source = (from),                                                             \
-                     .description = (text),                                                        \
+                     .description = "" text,                                                       \
                      .indexed = (at_index)},
 static const struct stat_def stat_defs[N_STATS] = {STAT_LIST(STAT_DEF)};
 
@@ -118,7 +118,7 @@ static void stat_write(struct database *db, uint32_t machine, enum stat stat, co
     cell_text(row, COL_stats_severity, def->severity);
     cell_text(row, COL_stats_source, def->source);
     cell_int(row, COL_stats_value, value);
-    cell_text(row, COL_stats_description, def->description ? def->description : "");
+    cell_text(row, COL_stats_description, def->description);
     if (is_of_all_traces(stat))
         return;
     cell_int(row, COL_stats_machine_id, machine);

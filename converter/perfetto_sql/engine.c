@@ -11,6 +11,7 @@
 
 #include "common/cleanup.h"
 #include "common/elements.h"
+#include "common/str.h"
 #include "converter/perfetto_sql/engine_state.h"
 #include "converter/perfetto_sql/packages.h"
 #include "converter/perfetto_sql/token.h"
@@ -65,17 +66,29 @@ void engine_call_failed(struct sql_engine *engine, const char *name, struct sql_
         calls_forget(engine);
 }
 
+// Returns the size of the text without blanks and comments at its end.
+static size_t tokens_size(const char *sql)
+{
+    const char *at = sql, *end = sql + strlen(sql), *last = sql;
+    while (sql_token_next(&at, end).kind != SQL_END)
+        last = at;
+    return (size_t)(last - sql);
+}
+
 int engine_fail_sqlite(struct sql_engine *engine, const struct sql_rope *rope, const char *at)
 {
+    static const char incomplete[] = "incomplete input";
     int offset = -1, code = sqlite3_errcode(engine->handle);
+    const char *message = sqlite3_errmsg(engine->handle);
     int r = code == SQLITE_NOMEM ? -ENOMEM : code == SQLITE_INTERRUPT ? -EINTR : -EINVAL;
 #if SQLITE_VERSION_NUMBER >= 3038000
     offset = sqlite3_error_offset(engine->handle);
 #endif
+    if (at && str_eq(message, incomplete)) // SQLite gives the offset 0
+        offset = (int)tokens_size(at);
     // An offset beyond the text belongs to the text of a view or function.
     if (!at || offset < 0 || (size_t)offset > strlen(at))
         offset = -1;
-    const char *message = sqlite3_errmsg(engine->handle);
     const char *missing = prelude_missing(engine, message);
     return engine_fail(engine, r, offset < 0 ? NULL : rope, offset < 0 ? NULL : at + offset,
                        missing ? "%s, which is made of %s: mmsql does not have that table" : "%s",

@@ -80,6 +80,8 @@ static const struct column_meaning meanings[] = {
     ANY("ts_end", TIME),
     ANY("start_ts", TIME),
     ANY("end_ts", TIME),
+    ANY("recorded_ts", TIME),
+    ANY("recorded_end_ts", TIME),
     ANY("first_ts", TIME),
     ANY("last_ts", TIME),
     ANY("gone_ts", TIME),

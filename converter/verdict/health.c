@@ -274,9 +274,10 @@ int health_read(struct sqlite3 *handle, int64_t trace_id, struct health_line_vec
 {
     CLEANUP(health_done)
     struct health health = {.subject = {.db = handle, .trace_id = trace_id}, .lines = ret};
-    subject_number(&health.subject, "SELECT start_ts FROM trace WHERE id = ?1",
+    subject_number(&health.subject, "SELECT recorded_ts FROM trace WHERE id = ?1",
                    &health.subject.start);
-    subject_number(&health.subject, "SELECT end_ts FROM trace WHERE id = ?1", &health.subject.end);
+    subject_number(&health.subject, "SELECT recorded_end_ts FROM trace WHERE id = ?1",
+                   &health.subject.end);
     health.subject.start = time_bounded(health.subject.start);
     health.subject.end = time_bounded(health.subject.end);
     stats_take(&health);

@@ -41,46 +41,70 @@ static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
     subject_found(subject, VERDICT_STALL, VERDICT_NOTICE, 0, -1, &text, query);
 }
 
-static void others_add(struct strbuf *text, struct subject *subject, const struct reclaim *reclaim)
+// Returns whether the task waited: a task may have requested its compaction (vm.compact_memory).
+static bool has_waited(const struct waiter *waiter)
 {
-    const struct waiter_vec *waiters = &reclaim->waiters;
+    return waiter->n[WORK_DIRECT] || waiter->n[WORK_MEMCG];
+}
+
+// Returns the task with the longest waits. If no task waited for long, returns the task that
+// compacted most, or NULL.
+static const struct waiter *find_most(const struct reclaim *reclaim)
+{
+    const struct waiter *first = reclaim->waiters.items;
+    vec_foreach(&reclaim->waiters, waiter) {
+        if (has_waited(waiter) && waiter->dur >= WORTH_TELLING)
+            return waiter;
+    }
+    return reclaim->waiters.n && !has_waited(first) && first->dur >= WORTH_TELLING ? first : NULL;
+}
+
+// Adds the tasks that did the same as `most`: waited, or compacted.
+static void others_add(struct strbuf *text, struct subject *subject, const struct reclaim *reclaim,
+                       const struct waiter *most)
+{
+    const struct waiter *next = NULL;
     int64_t dur = 0, n = 0;
-    vec_foreach(waiters, waiter) {
+    size_t n_tasks = 0;
+    bool waited = has_waited(most);
+    vec_foreach(&reclaim->waiters, waiter) {
+        if (has_waited(waiter) != waited)
+            continue;
+        next = !next && waiter != most ? waiter : next;
         dur += waiter->dur;
         n += waits_of(waiter);
+        n_tasks++;
     }
-    if (waiters->n < 2)
+    if (!next)
         return;
-    const struct waiter *next = &waiters->items[1];
     text_tell(text, subject, " Next was %T with %D", next->upid, next->utid, next->dur);
-    if (waiters->n == 2) {
+    if (n_tasks == 2) {
         strbuf_add_char(text, '.');
         return;
     }
-    strbuf_addf(text, "; all %zu tasks together: ", waiters->n);
+    strbuf_addf(text, "; all %zu tasks together: ", n_tasks);
     text_tell(text, subject, "%D in ", dur);
-    text_times(text, n, "wait.", "waits.");
+    text_times(text, n, waited ? "wait." : "run.", waited ? "waits." : "runs.");
 }
 
 void rule_stall(struct subject *subject, const struct reclaim *reclaim)
 {
     CLEANUP(strbuf_done) struct strbuf text = {0};
-    const struct waiter *most = reclaim->waiters.items;
-    if (!reclaim->waiters.n || most->dur < WORTH_TELLING)
+    const struct waiter *most = find_most(reclaim);
+    if (!most)
         return;
     if (reclaim->has_gaps) {
         counts_tell(subject, reclaim);
         return;
     }
-    // A process may have requested its compaction (vm.compact_memory).
-    bool waited = most->n[WORK_DIRECT] || most->n[WORK_MEMCG];
+    bool waited = has_waited(most);
     text_tell(&text, subject, "%T %s: %s%D in ", most->upid, most->utid,
               waited ? "waited most for memory" : "compacted memory most",
               reclaim->is_partial ? "at least " : "", most->dur);
     text_times(&text, waits_of(most), waited ? "wait" : "run", waited ? "waits" : "runs");
     text_tell(&text, subject, ", the longest %D%s%s at %A.", most->longest, waited ? " in " : "",
               waited ? work_names[most->longest_work] : "", most->longest_ts);
-    others_add(&text, subject, reclaim);
+    others_add(&text, subject, reclaim, most);
     subject_found(subject, VERDICT_STALL,
                   waited && most->dur >= TROUBLE ? VERDICT_WARNING : VERDICT_NOTICE,
                   most->longest_ts, most->longest, &text, query);

@@ -192,7 +192,8 @@ static void name_add(struct strbuf *text, const char *name, const char *number, 
         strbuf_addf(text, "%s (%s %" PRId64 ")",
                     str_printable(printable, sizeof(printable), name, strlen(name)), number, id);
     else
-        strbuf_addf(text, "a task without a name (%s %" PRId64 ")", number, id);
+        strbuf_addf(text, "%s task without a name (%s %" PRId64 ")", text->size ? "a" : "A", number,
+                    id);
 }
 
 // Adds a task. If the process has no name, the text has the name of the thread.

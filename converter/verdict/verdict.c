@@ -117,10 +117,11 @@ static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec
                         struct err *err)
 {
     CLEANUP(subject_end) sqlite3_stmt *row = NULL;
-    int code = sqlite3_prepare_v2(handle,
-                                  "SELECT id, start_ts, end_ts, realtime_offset - ts_shift, path "
-                                  "FROM trace WHERE id >= ? ORDER BY id",
-                                  -1, &row, NULL);
+    int code = sqlite3_prepare_v2(
+        handle,
+        "SELECT id, recorded_ts, recorded_end_ts, realtime_offset - ts_shift, path "
+        "FROM trace WHERE id >= ? ORDER BY id",
+        -1, &row, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_bind_int64(row, 1, from);
     while (code == SQLITE_OK && (code = sqlite3_step(row)) == SQLITE_ROW) {

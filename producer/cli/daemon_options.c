@@ -158,7 +158,7 @@ const struct cli_command daemon_command = {
              "ends the daemon in order. SIGHUP makes the daemon look at all configs again.\n",
     .more = "\n"
             "Examples:\n"
-            "  mmtrace daemon --armed configs/flight_recorder.cfg -o /var/tmp/traces\n"
+            "  mmtrace daemon --armed flight_recorder.cfg -o /var/tmp/traces\n"
             "  mmtrace daemon --consumer-group adm --keep-files 50\n"
             "\n"
             "Exit code: 0 ended in order, 1 failed, 2 wrong usage.\n",

@@ -54,15 +54,15 @@ void doctor_kernel(const struct doctor_machine *machine, struct doctor_finding *
 // The capabilities that recording can need, beside root's user id, and the features that need them.
 static const struct {
     unsigned bit;
-    const char *name, *cost;
+    const char *name, *costs[3]; // NULL ends the costs
 } wanted[] = {
-    {2, "DAC_READ_SEARCH", "files of other users"},
-    {3, "FOWNER", "residency of other users' files by mincore"},
-    {14, "IPC_LOCK", "locked memory"},
-    {19, "SYS_PTRACE", "maps and heaps of other users' processes"},
-    {23, "SYS_NICE", "the recorder's priority"},
-    {24, "SYS_RESOURCE", "short thresholds of pressure, protection from the OOM killer"},
-    {34, "SYSLOG", "names of kernel functions"},
+    {2, "DAC_READ_SEARCH", {"files of other users"}},
+    {3, "FOWNER", {"residency of other users' files by mincore"}},
+    {14, "IPC_LOCK", {"locked memory"}},
+    {19, "SYS_PTRACE", {"maps and heaps of other users' processes"}},
+    {23, "SYS_NICE", {"raised priority"}},
+    {24, "SYS_RESOURCE", {"short thresholds of pressure", "protection from the OOM killer"}},
+    {34, "SYSLOG", {"names of kernel functions"}},
 };
 
 #define SYS_ADMIN 21
@@ -97,10 +97,24 @@ static void word_add(char *text, size_t size, const char *between, const char *w
     snprintf(text + used, size - used, "%s%s", between, word);
 }
 
+// Writes "no A", or "no A, no B, and no C", of the costs of the capabilities that `has` lacks.
+static void costs_write(uint64_t has, char *ret, size_t size)
+{
+    const char *costs[3 * ELEMENTS(wanted)];
+    size_t n = 0;
+    for (size_t i = 0; i < ELEMENTS(wanted); i++)
+        for (const char *const *cost = wanted[i].costs; *cost && !(has >> wanted[i].bit & 1);
+             cost++)
+            costs[n++] = *cost;
+    ret[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        word_add(ret, size, i == 0 ? "no " : i + 1 < n ? ", no " : ", and no ", costs[i]);
+}
+
 void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *ret)
 {
     uint64_t has = capabilities(machine->proc);
-    char missing[DOCTOR_TEXT_MAX - 64] = "", cost[DOCTOR_TEXT_MAX] = "no ", mend[DOCTOR_TEXT_MAX];
+    char missing[DOCTOR_TEXT_MAX - 64] = "", cost[DOCTOR_TEXT_MAX], mend[DOCTOR_TEXT_MAX];
     uid_t uid = geteuid();
     if (uid != 0) {
         struct passwd *entry = getpwuid(uid);
@@ -122,11 +136,8 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
         return;
     }
     for (size_t i = 0; i < ELEMENTS(wanted); i++)
-        if (!(has >> wanted[i].bit & 1)) {
-            const char *between = missing[0] ? ", " : "";
+        if (!(has >> wanted[i].bit & 1))
             word_add(missing, sizeof(missing), missing[0] ? " " : "", wanted[i].name);
-            word_add(cost, sizeof(cost), between, wanted[i].cost);
-        }
     if (!missing[0] && !process_ids_are_of_kernel(machine->proc)) {
         doctor_found(ret, "root in a PID namespace of its own");
         doctor_lacks(ret, "tasks of kernel events have no names, or names of other tasks",
@@ -139,6 +150,7 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
     }
     doctor_found(ret, "root without %s", missing);
     snprintf(mend, sizeof(mend), "give the unit or container the capabilities %s", missing);
+    costs_write(has, cost, sizeof(cost));
     doctor_lacks(ret, cost, mend);
 }
 

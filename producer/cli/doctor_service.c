@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -96,20 +98,37 @@ static int config_judge(int folder, const char *name, struct err *err)
 
 #define NOTHING_ARMED "the daemon keeps no config armed: no trace of memory pressure"
 
+// Returns the path of the flight recorder: the installed file, or the file of the source tree
+// around this program's folder of a build. The caller frees the path. NULL: there is none.
+static char *flight_recorder_find(void)
+{
+    char self[PATH_MAX], beside[PATH_MAX + 64];
+    if (access(FLIGHT_RECORDER, R_OK) == 0)
+        return strdup(FLIGHT_RECORDER);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    snprintf(beside, sizeof(beside), "%.*s/../../configs/flight_recorder.cfg",
+             slash ? (int)(slash - self) : 0, self);
+    return realpath(beside, NULL);
+}
+
 void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *ret)
 {
     DIR *folder CLEANUP(closedirp) = opendir(machine->armed_folder);
+    int why = errno;
     size_t n_good = 0, n_bad = 0;
     struct err first = {0};
     char mend[DOCTOR_TEXT_MAX], line[DOCTOR_TEXT_MAX];
-    if (access(FLIGHT_RECORDER, R_OK) == 0)
-        snprintf(mend, sizeof(mend), "sudo install -D -t %s " FLIGHT_RECORDER,
-                 machine->armed_folder);
+    char *config CLEANUP(freep) = flight_recorder_find();
+    if (config)
+        snprintf(mend, sizeof(mend), "sudo install -D -t %s %s", machine->armed_folder, config);
     else
-        snprintf(mend, sizeof(mend), "sudo mmtrace daemon --armed configs/flight_recorder.cfg");
+        snprintf(mend, sizeof(mend), "copy flight_recorder.cfg of mmtrace's sources into %s",
+                 machine->armed_folder);
     if (!folder) {
-        doctor_found(ret, "%s: %s", machine->armed_folder, strerror(errno));
-        doctor_lacks(ret, NOTHING_ARMED, errno == EACCES ? "sudo mmtrace doctor" : mend);
+        doctor_found(ret, "%s: %s", machine->armed_folder, strerror(why));
+        doctor_lacks(ret, NOTHING_ARMED, why == EACCES ? "sudo mmtrace doctor" : mend);
         return;
     }
     struct dirent *entry;

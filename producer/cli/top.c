@@ -26,8 +26,9 @@
 #include "producer/ground/options.h"
 #include "producer/sources/heap/heap_library.h"
 
-#define PERIOD     (2 * NSEC_PER_SEC)
-#define BATCH_ROWS 40
+#define PERIOD       (2 * NSEC_PER_SEC)
+#define FIRST_PERIOD (250 * NSEC_PER_MSEC) // the first frame has rates, too
+#define BATCH_ROWS   40
 
 extern char **environ;
 
@@ -235,6 +236,10 @@ static int show(void *userdata, struct err *err)
         return err_errno(err, r, "top");
     if (line->record)
         r = recorder_start(&recorder, line, err);
+    if (r == 0) {
+        top_sample(&sampler);
+        poll(NULL, 0, (int)(FIRST_PERIOD / NSEC_PER_MSEC));
+    }
     struct top_screen screen = {
         .sampler = &sampler,
         .view = &view,

@@ -78,13 +78,12 @@ static enum top_look stall_look(double part)
 static void add_head(struct lines *lines, const struct top_sampler *s, const struct top_view *view)
 {
     char a[16], b[16], c[16], d[16], e[16], f[16];
-    if (view->record)
-        line_add(lines, TOP_TITLE, "mmtrace top  recording %s", view->record);
-    else if (!view->has_keys)
-        line_add(lines, TOP_TITLE, "mmtrace top");
+    const char *recording = view->record ? "  recording " : "", *to = view->record;
+    if (!view->has_keys)
+        line_add(lines, TOP_TITLE, "mmtrace top%s%s", recording, to ? to : "");
     else
-        line_add(lines, TOP_TITLE, "mmtrace top  q quits, h helps, s sorts by %s",
-                 view->sort == TOP_BY_SIZE ? "growth" : "size");
+        line_add(lines, TOP_TITLE, "mmtrace top  q quits, h helps, s sorts by %s%s%s",
+                 view->sort == TOP_BY_SIZE ? "growth" : "size", recording, to ? to : "");
     if (s->has_pressure)
         line_add(lines, stall_look(s->some),
                  "Stalled   some %5.1f %%   all %5.1f %%   10 s: some %.1f %%, all %.1f %%",

@@ -184,6 +184,20 @@ class HostileArchives(Case):
         self.assertEqual(self.query("SELECT size_bytes FROM trace"), [(PRESSURE.stat().st_size,)])
         self.assertEqual(self.query("SELECT value FROM proc_vmstat"), [(1,)])
 
+    def test_verbs_about_traces_say_what_a_bugreport_without_traces_needs(self):
+        path = self.zip("a.zip", {"main_entry.txt": "bugreport-x.txt",
+                                  "bugreport-x.txt": "== dumpstate\n" * 100, "version.txt": "2.0",
+                                  "FS/proc/version": "Linux version 6.6.1\n",
+                                  "FS/proc/vmstat": "nr_free_pages 1\n"})
+        for argv in (("verdict", path), ("report", "--text", path), ("report", path)):
+            done = lib.run(lib.MMSQL, *argv)
+            self.assertEqual((done.returncode, done.stderr), (
+                1, f"mmsql: {path}: there is no trace in it ('mmsql convert {path} -o x.db' makes "
+                   "a database of what it has)\n"))
+        self.convert(path)
+        done = lib.run(lib.MMSQL, "verdict", self.db)
+        self.assertIn(f"('mmsql query {self.db}' shows what the database has)", done.stderr)
+
     def test_entry_that_is_left_out(self):
         """A message names the entry, although other entries were read."""
         content = SCHED.read_bytes()

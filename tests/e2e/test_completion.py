@@ -12,6 +12,7 @@ import lib
 
 PROGRAMS = (lib.MMTRACE, lib.MMSQL, lib.PINTOOL)
 FOLDER = lib.ROOT / "completions"
+MADE = lib.BUILD / "completions"
 
 
 def verbs_of(program):
@@ -121,36 +122,68 @@ class Shells(unittest.TestCase):
         self.assertEqual(self.bash("mmsql", "export", "--folder", "conf"), ["configs"])
         self.assertEqual(self.bash("pintool", "pinlist", "READ"), ["README.md"])
 
+    def test_bash_offers_values_and_no_files_for_numbers(self):
+        self.assertEqual(self.bash("mmsql", "export", "--format", ""),
+                         ["csv", "jsonl", "systrace"])
+        self.assertEqual(self.bash("mmsql", "export", "--format", "j"), ["jsonl"])
+        self.assertEqual(self.bash("mmsql", "open", "--port", ""), [])
+        self.assertEqual(self.bash("mmsql", "open", "--port", "READ"), [])
+        self.assertEqual(self.bash("mmsql", "open", "--report", "READ"), ["README.md"])
+        self.assertEqual(self.bash("mmsql", "query", "--", "READ"), ["README.md"])
+        self.assertEqual(self.bash("mmsql", "report", "-o", "READ"), ["README.md"])
+
     @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
     def test_zsh(self):
-        self.assertEqual(lib.run("zsh", "-n", FOLDER / "zsh").stderr, "")
-        done = lib.run("zsh", "-c", """
-            zmodload zsh/zpty
-            zpty z zsh -f -i
-            zpty -w z "PS1=; fpath=($1 \\$fpath); autoload -U compinit; compinit -u -D"
-            zpty -w z "autoload -Uz +X _mmtrace; compdef _mmtrace mmsql; zstyle ':completion:*' \
-list-prompt ''; echo READY"
-            zpty -r z line '*READY*READY*'
-            zpty -n -w z $'mmsql flameg\\t'
-            zpty -r z line '*flamegraph*' && print -r -- found
-        """, "zsh", self.zsh_folder(), env=dict(self.ENV, TERM="dumb"))
-        self.assertIn("found", done.stdout, done.stderr)
+        """A machine may have one of the programs alone."""
+        for program in PROGRAMS:
+            script = MADE / f"_{program.name}"
+            self.assertEqual(lib.run("zsh", "-n", script).stderr, "")
+            self.assertTrue(script.read_text().startswith(f"#compdef {program.name}\n"))
+        for typed, there, absent in (("mmsql flameg", "flamegraph", "README"),
+                                     ("mmsql export --format sy", "--format systrace", "README"),
+                                     ("mmsql open --report RE", "--report README.md", "systrace"),
+                                     ("mmsql open --port RE", "--port RE", "README")):
+            with self.subTest(typed):
+                shown = self.zsh(typed)
+                self.assertIn(there, shown)
+                self.assertNotIn(absent, shown)
 
-    def zsh_folder(self):
+    def zsh(self, typed):
+        """The text that the terminal shows after `typed` and a tab."""
         folder = tempfile.mkdtemp(prefix="completion-")
         self.addCleanup(shutil.rmtree, folder)
-        shutil.copy(FOLDER / "zsh", f"{folder}/_mmtrace")
-        return folder
+        shutil.copy(MADE / "_mmsql", folder)
+        done = lib.run("zsh", "-c", r"""
+            zmodload zsh/zpty
+            zpty z zsh -f -i
+            zpty -w z "PS1=; fpath=($1 \$fpath); autoload -U compinit; compinit -u -D"
+            zpty -w z "zstyle ':completion:*' list-prompt ''; setopt nobeep; echo READY"
+            zpty -r z line '*READY*READY*'
+            zpty -n -w z "$2"$'\t#END\n'
+            zpty -r z line '*#END*' && print -r -- "$line"
+        """, "zsh", folder, typed, env=dict(self.ENV, TERM="dumb"), cwd=lib.ROOT)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
 
     @unittest.skipUnless(shutil.which("fish"), "needs fish")
     def test_fish(self):
-        script = (lib.BUILD / "completions" / "mmsql.fish").read_text()
+        script = (MADE / "mmsql.fish").read_text()
         for words, wanted in (("mmsql flameg", "flamegraph"), ("mmsql export --max-r",
                                                                "--max-rows")):
             done = lib.run("fish", "--no-config", "-c", f"{script}\ncomplete -C '{words}'",
                            env=self.ENV)
             self.assertIn(wanted, [line.split("\t")[0] for line in done.stdout.splitlines()],
                           done.stderr)
+        for words, wanted in (("mmsql export --format ", ["csv", "jsonl", "systrace"]),
+                              ("mmsql export --format s", ["systrace"]),
+                              ("mmsql open --port ", []), ("mmsql open --port RE", []),
+                              ("mmsql open --report READM", ["README.md"]),
+                              ("mmsql report -o READM", ["README.md"]),
+                              ("mmsql export --folder conf", ["configs/"])):
+            done = lib.run("fish", "--no-config", "-c", f"{script}\ncomplete -C '{words}'",
+                           env=self.ENV, cwd=lib.ROOT)
+            self.assertEqual([line.split("\t")[0] for line in done.stdout.splitlines()], wanted,
+                             words + done.stderr)
 
 
 if __name__ == "__main__":

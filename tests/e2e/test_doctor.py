@@ -143,7 +143,11 @@ class Doctor(unittest.TestCase):
 
     def test_armed_configs(self):
         more = ("--armed", self.dir)
-        self.assertIn(f"0 in {self.dir}", self.ask(more=more)["armed configs"]["found"])
+        found = self.ask(more=more)["armed configs"]
+        self.assertIn(f"0 in {self.dir}", found["found"])
+        config = pathlib.Path(found["mend"].split()[-1])
+        self.assertTrue(config.is_absolute() and config.is_file(), found["mend"])
+        self.assertTrue(found["mend"].startswith(f"sudo install -D -t {self.dir} "))
         shutil.copy(lib.ROOT / "configs" / "mm_events.cfg", self.dir)
         self.assertFalse(self.ask(more=more)["armed configs"]["is_lack"])
         (self.dir / "bad.cfg").write_text("buffers { size: 1 }")

@@ -124,10 +124,24 @@ class Export(unittest.TestCase):
         for argv, reason in (((), "is needed"), ((self.db,), "a table or SQL is needed"),
                              ((self.db, "process", "thread"), "several tables go into a --folder"),
                              ((self.db, "process", "--format", "xml"), "not csv, jsonl or"),
-                             ((self.db, "process", "--max-rows", "-1"), "not a number"),
+                             ((self.db, "process", "--max-rows", "-1"), "mmsql: --max-rows -1: not a number from 1 "),
+                             ((self.db, "process", "--max-rows", "0"), "--max-rows 0: not a number"),
+                             ((self.db, "process", "--max-memory", "1m"), "--max-memory 1m: not a "),
                              ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
             with self.subTest(reason):
                 self.assertIn(reason, self.export(*argv, code=2).stderr)
+
+    def test_names_ignore_case(self):
+        self.assertEqual(self.export(self.db, "PROCESS").stdout,
+                         self.export(self.db, "process").stdout)
+        self.export(self.db, "Process", "--folder", self.dir)
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["Process.csv"])
+        self.assertEqual(self.export(self.db, "PROCES", code=1).stderr,
+                         "mmsql: PROCES: no such table or view (did you mean 'process'?)\n")
+        for name in ("reclaim_episode", "slice", "ftrace_ext4_direct_IO_enter", "thread_slice",
+                     "slices.with_context"):
+            self.assertEqual(lib.run(lib.MMSQL, "tables", name.upper()).stdout,
+                             lib.run(lib.MMSQL, "tables", name).stdout)
 
     def test_a_wrong_name_is_no_sql(self):
         near = "mmsql: proces: no such table or view (did you mean 'process'?)\n"

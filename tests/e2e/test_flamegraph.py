@@ -146,7 +146,8 @@ class Flamegraph(unittest.TestCase):
 
     def test_what_is_not_there(self):
         self.assertIn("no heap profile that matches", self.draw("--pid", "1", code=1))
-        self.assertIn("not a number", self.draw("--depth-limit", "0", code=2))
+        self.assertIn("--depth-limit 0: not a number from 1 ",
+                      self.draw("--depth-limit", "0", code=2))
         self.assertIn("No such file", self.draw(trace="/nonexistent", code=1))
 
 

@@ -480,7 +480,7 @@ class ForeignFiles(Case):
             said = self.convert(self.write("file", content), code=1)
             self.assertRegex(said, rf"file: not a Perfetto trace, but {name}")
             self.assertRegex(self.convert(self.write("file", gzip.compress(content)), code=1), name)
-        self.assertIn("file: empty", self.convert(self.write("file", b""), code=1))
+        self.assertIn("file: the file is empty", self.convert(self.write("file", b""), code=1))
         self.nothing_left("file")
 
     def test_databases(self):

@@ -110,7 +110,7 @@ class Pprof(unittest.TestCase):
                          {"has_functions", "has_inline_frames"})
 
     def test_mistakes(self):
-        for argv, code, text in ((["--pid", "x", TRACE], 2, "not a number"),
+        for argv, code, text in ((["--pid", "x", TRACE], 2, "--pid x: not a number from 0"),
                                  ([], 2, "one database or trace"),
                                  ([TRACE, "-o", "/nonexistent/x"], 1, "No such file"),
                                  ([TRACE, "-o", "/dev/full"], 1, "No space left")):

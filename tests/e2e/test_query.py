@@ -231,8 +231,25 @@ class OnTraces(Case):
         self.assertIn("check.py: not a database; as a trace: ", said)
         self.assertIn("No such file", self.ask("SELECT 1", db="/nonexistent", code=1))
         (self.dir / "nothing").write_bytes(b"")
-        self.assertIn("nothing: empty", self.ask("SELECT 1", db=self.dir / "nothing", code=1))
+        self.assertEqual(self.ask("SELECT 1", db=self.dir / "nothing", code=1),
+                         f"mmsql: {self.dir}/nothing: the file is empty\n")
+        (self.dir / "text").write_text("no trace\n")
+        said = self.ask("SELECT 1", db=self.dir / "text", code=1)
+        self.assertEqual(said.count(str(self.dir)), 1, said)
 
+    def test_commands_of_the_prompt_are_no_sql(self):
+        said = self.ask(".tables", code=1)
+        self.assertRegex(said, r"^mmsql: \.tables: a command with a dot is for the prompt \('mmsql "
+                               r"query \S+' opens it; 'mmsql tables' lists the tables\)\n$")
+        (self.dir / "commands").write_text("\n.schema slice\n")
+        said = self.ask(None, "-f", self.dir / "commands", code=1)
+        self.assertIn("mmsql: .schema: a command with a dot", said)
+
+    def test_the_end_of_incomplete_sql_is_shown(self):
+        said = self.ask("SELECT (\n  1, -- more\n\n", code=1)
+        self.assertEqual(said, "mmsql: incomplete input\n"
+                               "  line 2, column 5:   1, -- more\n"
+                               "                        ^\n")
 
     def test_sql_may_begin_with_a_comment(self):
         for sql in ("-- how many\nSELECT 7 AS n", "--\nSELECT 7 AS n", "--how many\nSELECT 7 AS n",

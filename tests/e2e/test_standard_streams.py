@@ -48,6 +48,20 @@ class Case(unittest.TestCase):
         self.assertEqual(said.stdout, b"")
 
 
+class Terminal(Case):
+    def test_a_page_is_not_printed_on_a_terminal(self):
+        for argv, code in (((), 2), (("-o", "-"), 2), (("--text",), 0), (("-o", "page"), 0)):
+            with self.subTest(argv):
+                ours, terminal = os.openpty()
+                self.addCleanup(os.close, ours)
+                with open(terminal, "wb") as stdout:
+                    done = subprocess.run([lib.MMSQL, "report", TRACE, *argv], stdout=stdout,
+                                          stderr=subprocess.PIPE, cwd=self.dir, timeout=60,
+                                          check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("-o FILE is needed, or --text" in done.stderr.decode(), code == 2)
+
+
 class Mmtrace(Case):
     service = None
 

@@ -42,6 +42,7 @@ class Lines(unittest.TestCase):
                 self.assertIn(head, text)
             self.assertRegex(text, rf"\d+ %  {re.escape(str(lib.MMTRACE))}"[:60])
             self.assertIn("/nonexistent: No such file", text)
+            self.assertNotIn("faults 0,", text, "the first frame has rates, too")
             self.assertRegex(text, r"(?m)^ +\d+ +[\d.]+[KMG] .*  \S")
 
     @lib.needs_root

@@ -56,6 +56,16 @@ class Case(unittest.TestCase):
         return not pathlib.Path("/proc", (self.dir / "pid").read_text().strip()).exists()
 
 
+COMPACTIONS = "packet { ftrace_events { cpu: 0 " + "".join(
+    f"event {{ timestamp: {ts} pid: {tid} {event} }} " for ts, tid, event in (
+        (1000000000, 10, "mm_compaction_begin { sync: 1 }"),
+        (1040000000, 10, "mm_compaction_end { sync: 1 status: 1 }"),
+        (1100000000, 11, "mm_compaction_begin { sync: 1 }"),
+        (1102000000, 11, "mm_compaction_end { sync: 1 status: 1 }"),
+        (1200000000, 12, "mm_vmscan_direct_reclaim_begin { order: 0 }"),
+        (1200500000, 12, "mm_vmscan_direct_reclaim_end { nr_reclaimed: 5 }"))) + "} }"
+
+
 class Verdict(Case):
     def test_lines(self):
         done = lib.run(lib.MMSQL, "verdict", PRESSURE)
@@ -65,9 +75,18 @@ class Verdict(Case):
                          r"^Memory was short for 2\.1 s, from 1\.45 s \(2026-11-21 00:54:19 UTC\) "
                          r"to 3\.60 s")
         self.assertRegex(others[0],
-                         r"^sh \(pid 25629\) compacted memory most: 44 ms in 3 runs, the longest "
-                         r"40 ms at 3\.54 s")
+                         r"^hog \(pid 25649\) waited most for memory: 5\.5 ms in 8 waits, the longest "
+                         r"5\.0 ms in direct reclaim at 3\.14 s .* Next was sh \(pid 25643\) with "
+                         r"2\.5 ms; all 4 tasks together: 8\.5 ms in 13 waits\.$")
         self.assertLessEqual(len(others), 4)
+
+    def test_compaction_that_a_task_requested(self):
+        """Nobody waited for longer than a millisecond."""
+        (self.dir / "t.pftrace").write_bytes(lib.encode(COMPACTIONS))
+        self.assertEqual(
+            lib.run(lib.MMSQL, "verdict", self.dir / "t.pftrace").stdout.splitlines()[1],
+            "A task without a name (tid 10) compacted memory most: 40 ms in 1 run, the longest 40 ms "
+            "at 0.00 s. Next was a task without a name (tid 11) with 2.0 ms.")
 
     def test_table_and_summary_have_the_same(self):
         lines = lib.run(lib.MMSQL, "verdict", PRESSURE).stdout.splitlines()
@@ -141,6 +160,7 @@ class Verdict(Case):
     def test_databases_of_strangers(self):
         most = (1 << 63) - 1
         lies = (f"UPDATE trace SET start_ts = {-most - 1}, end_ts = {most}",
+                f"UPDATE trace SET recorded_ts = {-most - 1}, recorded_end_ts = {most}",
                 f"UPDATE trace SET realtime_offset = {-most}, ts_shift = {most}",
                 "INSERT INTO stats(name, severity, source, value, trace_id) SELECT column1, "
                 f"'data_loss', 'trace', {most}, 0 FROM (VALUES(char(27) || '[31m'), "
@@ -307,6 +327,19 @@ class Record(Case):
         return lib.run(mmtrace, "record", "-c", self.dir / "config", "-o", self.dir / "trace",
                        *argv)
 
+    @lib.needs_tracefs
+    def test_events_that_never_come(self):
+        """The time without events is a part of the recording."""
+        done = lib.run(lib.MMTRACE, "record", "-t", "1200ms", "-o", self.dir / "trace", "oom/*")
+        self.assertRegex(done.stderr, r"\n  Quiet for 1\.\d s from 0\.00 s \(")
+        said = lib.run(lib.MMSQL, "query", "-q", "--csv", self.dir / "trace",
+                       "SELECT strftime('%s', start_utc) || ' ' || dur || ' ' || (SELECT end_ts - "
+                       "start_ts FROM trace_bounds) AS row FROM mmsql_trace").stdout
+        start, dur, data = map(int, said.splitlines()[1].split())
+        self.assertLess(abs(start - time.time()), 300)
+        self.assertGreaterEqual(dur, 1200000000)
+        self.assertEqual(data, 0)
+
     def test_end(self):
         done = self.record()
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -446,7 +479,7 @@ class OutOfMemory(Case):
         name = r"[\w.-]+"
         with sqlite3.connect(self.dir / "t.db") as db:
             [(ts, killer, start)] = db.execute(
-                "SELECT e.ts, th.tid, (SELECT start_ts FROM trace) FROM ftrace_mark_victim e "
+                "SELECT e.ts, th.tid, (SELECT recorded_ts FROM trace) FROM ftrace_mark_victim e "
                 f"JOIN thread th USING (utid) WHERE e.pid = {self.pid}").fetchall()
             [(n, dur, longest)] = db.execute(
                 "SELECT episodes, dur, max_dur FROM reclaim_by_process WHERE "

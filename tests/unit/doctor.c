@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/str.h"
 #include "tests/unit/temp_folder.h"
 
 static char root[TEMP_FOLDER_MAX];
@@ -109,6 +110,24 @@ static void filter_that_is_not_there(void **state)
     assert_non_null(strstr(look(doctor_seccomp, NULL).found, "no filter"));
 }
 
+static void each_cost_of_a_missing_right_is_denied(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    put("self/uid_map", "0 0 4294967295\n");
+    put("self/status", "CapEff:\t000001fffeffffff\n"); // without SYS_RESOURCE
+    struct doctor_finding finding = look(doctor_rights, NULL);
+    assert_string_equal(finding.cost, "no short thresholds of pressure, and no protection from the "
+                                      "OOM killer");
+    put("self/status", "CapEff:\t000001ffffffbfff\n"); // without IPC_LOCK
+    assert_string_equal(look(doctor_rights, NULL).cost, "no locked memory");
+    put("self/status", "CapEff:\t0000000000000000\n");
+    assert_true(str_ends_with(look(doctor_rights, NULL).cost,
+                              ", no protection from the OOM killer, and no names of kernel "
+                              "functions"));
+}
+
 static void armed_configs_are_checked(void **state)
 {
     (void)state;
@@ -147,6 +166,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(limits_of_perf, make, unmake),
         cmocka_unit_test_setup_teardown(addresses_of_the_kernel, make, unmake),
         cmocka_unit_test_setup_teardown(filter_that_is_not_there, make, unmake),
+        cmocka_unit_test_setup_teardown(each_cost_of_a_missing_right_is_denied, make, unmake),
         cmocka_unit_test_setup_teardown(armed_configs_are_checked, make, unmake),
         cmocka_unit_test_setup_teardown(disk_of_a_folder_that_is_not_there_yet, make, unmake),
     };

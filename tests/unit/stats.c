@@ -102,6 +102,7 @@ static void rows_are_there_for_all_numbers_and_for_indexes_that_were_set(void **
                          "'0/5=1,0/9=2,1/1=3'",
                          "name = 'mmsql_packets_left_out'"),
                      1);
+    assert_int_equal(ask(handle, "count(*)", "description = ''"), 0);
     assert_int_equal(ask(handle, "count(*)", "name = 'heapprofd_client_error'"), 0);
     assert_int_equal(ask(handle, "count(*)", "name = 'invalid_clock_snapshots'"), 1);
     assert_int_equal(

@@ -323,9 +323,18 @@ static void cuts_keep_whole_characters(void **state)
     assert_int_equal(str_cut(NULL, 3, 2), 0);
 }
 
+static void lower_case_is_of_ascii_alone(void **state)
+{
+    (void)state;
+    char *lower = str_lower("AZ_az[`{\xc3\x84");
+    assert_string_equal(lower, "az_az[`{\xc3\x84");
+    free(lower);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lower_case_is_of_ascii_alone),
         cmocka_unit_test(strbuf_grows_and_stays_terminated),
         cmocka_unit_test(strbuf_steal_gives_a_string_always),
         cmocka_unit_test(a_failed_strbuf_stays_failed),
