@@ -20,7 +20,8 @@ import test_promises
 
 GOLDEN = lib.ROOT / "tests" / "golden"
 PROGRAMS = {program.name: program for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL)}
-OWN_TESTS = {"cookbook.md": "test_report_storm.Storm.test_cookbook", "recipes.md": "test_recipes.Recipes"}
+OWN_TESTS = {"cookbook.md": "test_report_storm.Storm.test_cookbook",
+             "recipes.md": "test_recipes.Recipes"}
 COMMAND = re.compile(r"(?:^|[|&$] )(?:sudo )?(?:mmtrace|mmsql|pintool|sqlite3) [a-z-]")
 SYNOPSIS = re.compile(r"\.\.\.|\[|\w\|\w|\bPINLIST\b")
 
