@@ -124,9 +124,12 @@ class Export(unittest.TestCase):
         for argv, reason in (((), "is needed"), ((self.db,), "a table or SQL is needed"),
                              ((self.db, "process", "thread"), "several tables go into a --folder"),
                              ((self.db, "process", "--format", "xml"), "not csv, jsonl or"),
-                             ((self.db, "process", "--max-rows", "-1"), "mmsql: --max-rows -1: not a number from 1 "),
-                             ((self.db, "process", "--max-rows", "0"), "--max-rows 0: not a number"),
-                             ((self.db, "process", "--max-memory", "1m"), "--max-memory 1m: not a "),
+                             ((self.db, "process", "--max-rows", "-1"),
+                              "mmsql: --max-rows -1: not a number from 1 "),
+                             ((self.db, "process", "--max-rows", "0"),
+                              "--max-rows 0: not a number"),
+                             ((self.db, "process", "--max-memory", "1m"),
+                              "--max-memory 1m: not a "),
                              ((self.db, "process", "-o", "x", "--folder", "y"), "together")):
             with self.subTest(reason):
                 self.assertIn(reason, self.export(*argv, code=2).stderr)

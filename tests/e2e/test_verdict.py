@@ -75,8 +75,8 @@ class Verdict(Case):
                          r"^Memory was short for 2\.1 s, from 1\.45 s \(2026-11-21 00:54:19 UTC\) "
                          r"to 3\.60 s")
         self.assertRegex(others[0],
-                         r"^hog \(pid 25649\) waited most for memory: 5\.5 ms in 8 waits, the longest "
-                         r"5\.0 ms in direct reclaim at 3\.14 s .* Next was sh \(pid 25643\) with "
+                         r"^hog \(pid 25649\) waited most for memory: 5\.5 ms in 8 waits, the "
+                         r"longest 5\.0 ms in direct reclaim at 3\.14 s .* Next was sh \(pid 25643\) with "
                          r"2\.5 ms; all 4 tasks together: 8\.5 ms in 13 waits\.$")
         self.assertLessEqual(len(others), 4)
 
@@ -85,8 +85,8 @@ class Verdict(Case):
         (self.dir / "t.pftrace").write_bytes(lib.encode(COMPACTIONS))
         self.assertEqual(
             lib.run(lib.MMSQL, "verdict", self.dir / "t.pftrace").stdout.splitlines()[1],
-            "A task without a name (tid 10) compacted memory most: 40 ms in 1 run, the longest 40 ms "
-            "at 0.00 s. Next was a task without a name (tid 11) with 2.0 ms.")
+            "A task without a name (tid 10) compacted memory most: 40 ms in 1 run, the longest "
+            "40 ms at 0.00 s. Next was a task without a name (tid 11) with 2.0 ms.")
 
     def test_table_and_summary_have_the_same(self):
         lines = lib.run(lib.MMSQL, "verdict", PRESSURE).stdout.splitlines()
