@@ -76,8 +76,8 @@ class Verdict(Case):
                          r"to 3\.60 s")
         self.assertRegex(others[0],
                          r"^hog \(pid 25649\) waited most for memory: 5\.5 ms in 8 waits, the "
-                         r"longest 5\.0 ms in direct reclaim at 3\.14 s .* Next was sh \(pid 25643\) with "
-                         r"2\.5 ms; all 4 tasks together: 8\.5 ms in 13 waits\.$")
+                         r"longest 5\.0 ms in direct reclaim at 3\.14 s .* Next was sh "
+                         r"\(pid 25643\) with 2\.5 ms; all 4 tasks together: 8\.5 ms in 13 waits\.$")
         self.assertLessEqual(len(others), 4)
 
     def test_compaction_that_a_task_requested(self):
