@@ -77,7 +77,8 @@ class Verdict(Case):
         self.assertRegex(others[0],
                          r"^hog \(pid 25649\) waited most for memory: 5\.5 ms in 8 waits, the "
                          r"longest 5\.0 ms in direct reclaim at 3\.14 s .* Next was sh "
-                         r"\(pid 25643\) with 2\.5 ms; all 4 tasks together: 8\.5 ms in 13 waits\.$")
+                         r"\(pid 25643\) with 2\.5 ms; all 4 tasks together: 8\.5 ms in "
+                         r"13 waits\.$")
         self.assertLessEqual(len(others), 4)
 
     def test_compaction_that_a_task_requested(self):

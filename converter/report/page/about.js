@@ -52,7 +52,8 @@ function healthPanel(trace, mark) {
   const lines = trace.health, rows = rowsOf(trace.data.losses, ["name", "idx", "severity", "value",
     "description"]);
   const behind = rows.length ? tableBehind(mark + "Statistics of losses", (name) => table(name, [
-    {title: "name"}, {title: "index", kind: "n"}, {title: "severity"}, {title: "value", kind: "n", show: number},
+    {title: "name"}, {title: "index", kind: "n"}, {title: "severity"},
+    {title: "value", kind: "n", show: number},
     {title: "meaning", kind: "wide"}], rows)) : null;
   return make("div", {class: "panel"}, panelHead("Losses", behind),
     lines.length ? make("ul", {}, ...lines.map(([what, hint]) => make("li", {},

@@ -209,7 +209,8 @@ function legendOf(series, visible, change) {
     chip.style.background = "var(--" + each.color + ")";
     if (each.dash) chip.style.background = "repeating-linear-gradient(90deg, var(--" + each.color +
       ") 0 4px, transparent 4px 6px)";
-    const button = make("button", {type: "button", "aria-pressed": String(visible[i]), title: each.label,
+    const button = make("button", {type: "button", "aria-pressed": String(visible[i]),
+      title: each.label,
       click: () => {
         visible[i] = !visible[i];
         button.setAttribute("aria-pressed", String(visible[i]));

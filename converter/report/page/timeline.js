@@ -299,7 +299,8 @@ function marksNote() {
 // Returns round moments for the grid of a plot of this width.
 function ticks(width) {
   const wanted = (time.to - time.from) / Math.max(width / 110, 2);
-  const sixty = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+  const sixty = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200,
+    86400];
   let step = sixty.find((each) => each >= wanted) || 86400 * Math.ceil(wanted / 86400);
   if (wanted < 1) {
     const ten = 10 ** Math.floor(Math.log10(wanted));
