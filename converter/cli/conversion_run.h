@@ -85,8 +85,7 @@ bool run_skips(struct run *run, const struct source *source, const struct file_f
 // Records a source as loaded. Returns 0 or a negative errno with text.
 int run_taken(struct run *run, const struct source *source);
 
-// Sets the error text of an empty file. Returns -ENODATA, or -EINVAL if the
-// file is damaged.
+// Sets the error text of an empty file. Returns -ENODATA, or -EINVAL if the file is damaged.
 int content_is_empty(struct run *run, const struct content *content);
 
 void content_done(struct content *content);

@@ -11,6 +11,7 @@
 #include "common/str.h"
 #include "converter/cli/result.h"
 #include "converter/cli/verdict_print.h"
+#include "converter/functions/functions.h"
 #include "converter/report/report_data.h"
 #include "converter/report/report_files.h"
 #include "converter/report/report_verdicts.h"
@@ -75,6 +76,8 @@ static int trace_open(struct report_trace *ret, struct sqlite3 *handle, int64_t 
                       struct err *err)
 {
     int r = report_trace_open(ret, handle, trace_id, BINS, err);
+    if (r == 0 && functions_register(handle) != SQLITE_OK) // text.sql calls demangle()
+        return failed(handle, sqlite3_errcode(handle), err);
     return r == 0 ? report_setup(ret, err) : r;
 }
 

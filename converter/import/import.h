@@ -63,6 +63,7 @@ struct import {
     bool has_realtime;
     int64_t realtime_offset; // ns: real time minus trace time in the first snapshot of both
     struct bounds bounds;    // of all rows that have a time
+    bool is_cut;             // the trace ends early
     bool (*progress)(void *userdata, double done); // may be NULL; false stops
     void *userdata;
     struct err *err;

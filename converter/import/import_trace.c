@@ -93,6 +93,7 @@ static int handle_indexed(void *userdata, const struct trace_result *result)
 {
     struct import *im = userdata;
     im->n_packets = result->n_packets;
+    im->is_cut = result->truncated || result->stopped || input_stopped(im->input);
     metadata_set_text(&im->metadata, "trace_type", text_from(input_type(im->input)));
     metadata_set_int(&im->metadata, "trace_size_bytes", (int64_t)input_file_size(im->input));
     if (result->has_trace_clock) {
@@ -176,12 +177,23 @@ static bool any_buffer_has(const struct import *im, enum stat stat)
     return false;
 }
 
+// Returns whether the trace has everything up to its last packets, which are the statistics of its
+// buffers.
+static bool is_complete(const struct import *im)
+{
+    int64_t value;
+    return stats_get_at(&im->stats, STAT_traced_buf_buffer_size, 0, &value) && !im->is_cut &&
+           !stats_get(&im->stats, STAT_mmsql_recording_cut);
+}
+
 // Returns the time that the trace tells about. The time without events belongs to the recording,
-// too, unless a buffer has lost its beginning or its end.
+// too, unless a buffer or the file has lost its beginning or its end.
 static struct bounds recorded(const struct import *im)
 {
     struct bounds bounds = im->bounds;
     int64_t ts;
+    if (!is_complete(im))
+        return bounds;
     if ((!bounds.is_set || !any_buffer_has(im, STAT_traced_buf_chunks_overwritten)) &&
         metadata_get_int(&im->metadata, "all_data_source_started_ns", &ts))
         bounds_add(&bounds, ts);
@@ -236,6 +248,7 @@ static void held_back_write(struct import *im)
 static int handle_finished(void *userdata, int outcome, const struct trace_result *result)
 {
     struct import *im = userdata;
+    im->is_cut |= result->stopped_late != 0;
     if (result->stopped_late)
         stats_set_at(&im->stats, STAT_mmsql_stopped_at_time, result->stopped_late,
                      result->stopped_ts);

@@ -28,7 +28,7 @@
       "Messages of the Android log that the recorder received.")                                   \
     S(ftrace_bundle_tokenizer_errors, false, "error", "analysis",                                  \
       "Kernel events, or bundles of them, that are damaged; left out.")                            \
-    STAT_CPU_PHASES(S, bytes, "info", "Bytes that the recorder read from the kernel")              \
+    STAT_CPU_PHASES(S, bytes, "info", "Bytes that wait in the buffer of the kernel")               \
     STAT_CPU_PHASES(S, commit_overrun, "error",                                                    \
                     "Kernel events lost to nested writers in a full buffer")                       \
     STAT_CPU_PHASES(S, dropped_events, "error",                                                    \

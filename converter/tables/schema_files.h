@@ -235,10 +235,9 @@
     C(trace, n_packets, INT, "Number of packets in the trace.")                                    \
     C(trace, start_ts, INT, "First moment with data (ns), in the time of the other tables.")       \
     C(trace, end_ts, INT, "Last moment with data (ns).")                                           \
-    C(trace, recorded_ts, INT,                                                                     \
-      "Start of the recording (ns): start_ts, or before it if the recording began without data.")  \
+    C(trace, recorded_ts, INT, "Start of the recording (ns), also if the first data come later.")  \
     C(trace, recorded_end_ts, INT,                                                                 \
-      "End of the recording (ns): end_ts, or after it if the recording ended without data.")       \
+      "End of the recording (ns), also if the last data come earlier.")                            \
     C(trace, ts_shift, INT, "Shift of the trace's times onto the clock of the first trace (ns).")  \
     C(trace, realtime_offset, INT,                                                                 \
       "Real time minus trace time (ns); NULL if the trace has no real time.")

@@ -132,7 +132,7 @@ static void when_add(struct strbuf *text, struct subject *subject, const struct 
         text_tell(text, subject, "%D in all, between %A and %A", intervals_sum(times), first->ts,
                   last->end);
     }
-    if (last->end >= subject->end - NEAR_END)
+    if (last->end >= subject->data_end - NEAR_END)
         strbuf_add_str(text, ", the end of the trace");
     if (times->n == 1)
         return;

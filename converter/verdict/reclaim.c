@@ -117,6 +117,8 @@ static void wait_take(struct reader *reader, enum work work, int64_t utid, int64
         return;
     waiter->n[work]++;
     sum_add(&waiter->dur, end - ts);
+    if (work != WORK_COMPACTION)
+        sum_add(&waiter->reclaim, end - ts);
     if (end - ts >= waiter->longest) {
         waiter->longest = end - ts;
         waiter->longest_ts = ts;

@@ -27,6 +27,7 @@ struct waiter {
     int64_t utid;      // thread of the longest wait
     int64_t n[N_WORK]; // by kind of work; kswapd's is 0
     int64_t dur;       // sum of all waits
+    int64_t reclaim;   // the part of `dur` in direct and memcg reclaim
     int64_t longest, longest_ts;
     enum work longest_work;
 };

@@ -41,10 +41,12 @@ static void counts_tell(struct subject *subject, const struct reclaim *reclaim)
     subject_found(subject, VERDICT_STALL, VERDICT_NOTICE, 0, -1, &text, query);
 }
 
-// Returns whether the task waited: a task may have requested its compaction (vm.compact_memory).
+// Returns whether the task waited: a task may have requested its compaction (vm.compact_memory),
+// and then it reclaims little beside.
 static bool has_waited(const struct waiter *waiter)
 {
-    return waiter->n[WORK_DIRECT] || waiter->n[WORK_MEMCG];
+    return waiter->reclaim >= WORTH_TELLING ||
+           (waiter->reclaim > 0 && waiter->reclaim >= waiter->dur / 2);
 }
 
 // Returns the task with the longest waits. If no task waited for long, returns the task that

@@ -217,7 +217,7 @@ void text_task(struct strbuf *text, struct subject *subject, int64_t upid, int64
     else if (sqlite3_column_type(row, 3) != SQLITE_NULL)
         name_add(text, thread, "tid", sqlite3_column_int64(row, 3));
     else
-        strbuf_add_str(text, "a task that is not known");
+        strbuf_addf(text, "%s task that is not known", text->size ? "a" : "A");
 }
 
 static void value_add(struct strbuf *text, struct subject *subject, char kind, va_list *values)

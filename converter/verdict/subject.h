@@ -17,9 +17,10 @@
 #define OF_TRACE "IN (SELECT machine_id FROM trace_machine WHERE trace_id = ?1)"
 
 struct subject {
-    sqlite3 *db;      // borrowed
-    int64_t trace_id; // in this database
-    int64_t start, end;
+    sqlite3 *db;        // borrowed
+    int64_t trace_id;   // in this database
+    int64_t start, end; // of the recording
+    int64_t data_end;   // last moment with data
     bool has_realtime;
     int64_t realtime_offset; // real time minus trace time
     int64_t page_bytes;

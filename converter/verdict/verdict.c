@@ -96,6 +96,7 @@ static int trace_judge(struct sqlite3 *handle, sqlite3_stmt *row, struct verdict
         .trace_id = sqlite3_column_int64(row, 0),
         .start = subject_time(row, 1),
         .end = subject_time(row, 2),
+        .data_end = subject_time(row, 5),
         .has_realtime = sqlite3_column_type(row, 3) != SQLITE_NULL,
         .realtime_offset = sqlite3_column_int64(row, 3),
         .page_bytes = PAGE_BYTES,
@@ -119,7 +120,8 @@ static int traces_judge(struct sqlite3 *handle, int64_t from, struct verdict_vec
     CLEANUP(subject_end) sqlite3_stmt *row = NULL;
     int code = sqlite3_prepare_v2(
         handle,
-        "SELECT id, recorded_ts, recorded_end_ts, realtime_offset - ts_shift, path "
+        "SELECT id, recorded_ts, recorded_end_ts, realtime_offset - ts_shift, path, "
+        "end_ts "
         "FROM trace WHERE id >= ? ORDER BY id",
         -1, &row, NULL);
     if (code == SQLITE_OK)

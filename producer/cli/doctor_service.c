@@ -98,8 +98,8 @@ static int config_judge(int folder, const char *name, struct err *err)
 
 #define NOTHING_ARMED "the daemon keeps no config armed: no trace of memory pressure"
 
-// Returns the path of the flight recorder: the installed file, or the file of the source tree
-// around this program's folder of a build. The caller frees the path. NULL: there is none.
+// Returns the path of the flight recorder: the installed file, or the file of the source tree in
+// which the program was built. The caller frees the path. NULL: there is none.
 static char *flight_recorder_find(void)
 {
     char self[PATH_MAX], beside[PATH_MAX + 64];
@@ -108,9 +108,15 @@ static char *flight_recorder_find(void)
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     self[n > 0 ? n : 0] = '\0';
     char *slash = strrchr(self, '/');
-    snprintf(beside, sizeof(beside), "%.*s/../../configs/flight_recorder.cfg",
-             slash ? (int)(slash - self) : 0, self);
-    return realpath(beside, NULL);
+    char *found = NULL;
+    static const char *const places[] = {"../..",
+                                         "../../.."}; // of build/producer and deeper builds
+    for (size_t i = 0; !found && i < ELEMENTS(places); i++) {
+        snprintf(beside, sizeof(beside), "%.*s/%s/configs/flight_recorder.cfg",
+                 slash ? (int)(slash - self) : 0, self, places[i]);
+        found = realpath(beside, NULL);
+    }
+    return found;
 }
 
 void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *ret)

@@ -136,7 +136,10 @@ function valueTicks(most, unit) {
   let step = [1, 2, 5, 10].map((each) => each * ten).find((each) => each * 4 >= scaled);
   if (base === 1024 && !power) step = Math.max(step, 1);
   let n = Math.max(Math.ceil(scaled / step - 1e-9), 2);
-  if (unit === "percent" && step * n > 100) n = Math.round(100 / step);
+  if (unit === "percent" && step * n > 100) {
+    step = Math.min(step, 50);
+    n = Math.round(100 / step);
+  }
   const at = Array.from({length: n + 1}, (_, i) => trimmed(i * step, 2));
   return {at: at.map((each) => each * base ** power),
     labels: at.map((each) => each === "0" ? each : each + names[power])};

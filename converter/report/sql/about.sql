@@ -63,7 +63,9 @@ absent AS (
     AND EXISTS (SELECT 1 FROM stats
       WHERE name = 'ftrace_cpu_entries_begin' AND trace_id = :trace)
     AND NOT EXISTS (SELECT 1 FROM stats
-      WHERE name = 'ftrace_setup_errors' AND trace_id = :trace AND value > 0)
+      WHERE name IN ('ftrace_setup_errors', 'ftrace_cpu_has_data_loss',
+          'traced_buf_chunks_overwritten', 'traced_buf_chunks_discarded')
+        AND trace_id = :trace AND value > 0)
     AND NOT EXISTS (SELECT 1 FROM report_episode r
       WHERE r.kind = e.kind AND r.machine_id = :machine)),
 work AS (

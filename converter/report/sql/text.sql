@@ -48,18 +48,20 @@ GROUP BY h.upid, h.function HAVING sum(h.self_bytes) > 0 ORDER BY sum(h.self_byt
 
 -- @text_Functions_with_the_most_samples
 WITH sample AS (
-  SELECT s.callsite_id, (SELECT c.name FROM perf_counter_track c
-    WHERE c.perf_session_id = s.session_id AND c.is_timebase LIMIT 1) AS event
+  SELECT s.callsite_id, coalesce((SELECT c.name FROM perf_counter_track c
+    WHERE c.perf_session_id = s.session_id AND c.is_timebase LIMIT 1), s.source) AS event
   FROM _profiler_sample s JOIN thread t USING (utid)
   WHERE s.callsite_id IS NOT NULL AND t.machine_id = :machine),
 leaf AS (
-  SELECT s.event, coalesce(f.function, '[' || coalesce(nullif(f.mapping_name, ''), 'unknown')
-    || ']') AS function, count(*) AS n
+  SELECT s.event, coalesce(demangle(f.function), f.function,
+    '[' || coalesce(nullif(f.mapping_name, ''), 'unknown') || ']') AS function, count(*) AS n
   FROM sample s JOIN stack_profile_callsite c ON c.id = s.callsite_id
-  LEFT JOIN stack_frame f ON f.frame_id = c.frame_id AND f.inline_depth = 0 GROUP BY 1, 2)
-SELECT function, coalesce(event, '-') AS event, printf('%,d', n) AS samples,
-  printf('%.1f %%', 100.0 * n / sum(n) OVER (PARTITION BY event)) AS share
-FROM leaf ORDER BY n DESC, 1 LIMIT 12;
+  LEFT JOIN stack_frame f ON f.frame_id = c.frame_id AND f.inline_depth = 0 GROUP BY 1, 2),
+ranked AS (
+  SELECT *, sum(n) OVER (PARTITION BY event) AS whole,
+    row_number() OVER (PARTITION BY event ORDER BY n DESC, function) AS place FROM leaf)
+SELECT function, event, printf('%,d', n) AS samples, printf('%.1f %%', 100.0 * n / whole) AS share
+FROM ranked WHERE place <= 10 ORDER BY whole DESC, event, place;
 
 -- @text_Java_allocations_of_logs
 SELECT method, printf('%,.1f KiB', sum(self_bytes) / 1024.0) AS itself,
