@@ -35,8 +35,10 @@ int profile_save_make_file(const char *path, const char *name, struct trace_file
     if (r < 0)
         return r;
     r = trace_file_new(fd, &options, ret, err);
-    if (r < 0)
+    if (r < 0) {
         close_fd(fd);
+        unlink(path);
+    }
     return r;
 }
 

@@ -52,6 +52,12 @@ class OneIsRefused(Refusals):
             with self.subTest(verb=verb.name), faults.Stage(verb) as stage:
                 self.try_all(stage, faults.sample(range(1, stage.n_requests() + 1), n, verb.name))
 
+    @unittest.skipUnless(faults_verbs.HAS_HEAP, "needs a build with the library for heap profiles")
+    def test_the_first_of_a_profile(self):
+        """At first, the verb tries whether a file can be made beside the output."""
+        with faults.Stage(faults_verbs.HEAP_VERBS[0]) as stage:
+            self.try_all(stage, range(1, 61))
+
     @lib.needs_root
     @unittest.skipUnless(faults_verbs.HAS_JAVA,
                          "needs a JDK (javac), and a build with the Java agent")
