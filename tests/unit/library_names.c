@@ -14,8 +14,7 @@ static void functions_of_libraries_are_found(void **state)
         "operator new[](unsigned long, std::align_val_t)",
         "std::vector<int, std::allocator<int> >::push_back(int const&)",
         "void std::vector<int>::_M_realloc_insert<int const&>(int*, int const&)",
-        "std::__cxx11::basic_string<char, std::char_traits<char> > std::operator+<char>(char "
-        "const*)",
+        "std::__cxx11::basic_string<char> std::operator+<char>(char const*)",
         "__gnu_cxx::new_allocator<shop::Order>::allocate(unsigned long, void const*)",
         "alloc::alloc::alloc",
         "<alloc::raw_vec::RawVecInner>::finish_grow",
