@@ -157,8 +157,9 @@ class Shells(unittest.TestCase):
             zmodload zsh/zpty
             zpty z zsh -f -i
             zpty -w z "PS1=; fpath=($1 \$fpath); autoload -U compinit; compinit -u -D"
-            zpty -w z "zstyle ':completion:*' list-prompt ''; setopt nobeep; echo READY"
-            zpty -r z line '*READY*READY*'
+            zpty -w z "zstyle ':completion:*' list-prompt ''; setopt nobeep"
+            zpty -w z "PS1='REA''DY>'"  # the line editor shows it when it reads
+            zpty -r z line '*READY>*'
             zpty -n -w z "$2"$'\t#END\n'
             zpty -r z line '*#END*' && print -r -- "$line"
         """, "zsh", folder, typed, env=dict(self.ENV, TERM="dumb"), cwd=lib.ROOT)
