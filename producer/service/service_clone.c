@@ -28,9 +28,9 @@ static int32_t bugreport_score(const struct member *member)
 // way.
 static bool is_better(const struct member *member, const struct member *best)
 {
-    if (best && service_trusts(member->uid) != service_trusts(best->uid))
+    if (service_trusts(member->uid) != service_trusts(best->uid))
         return service_trusts(member->uid);
-    return bugreport_score(member) > (best ? bugreport_score(best) : 0);
+    return bugreport_score(member) > bugreport_score(best);
 }
 
 static struct member *find_for_bugreport(const struct service *service, uid_t uid)
@@ -39,7 +39,7 @@ static struct member *find_for_bugreport(const struct service *service, uid_t ui
     for (size_t i = 0; i < service->members.n; i++) {
         struct member *member = service->members.items[i];
         if ((uid == 0 || member->uid == uid) && bugreport_score(member) > 0 &&
-            is_better(member, best))
+            (!best || is_better(member, best)))
             best = member;
     }
     return best;
