@@ -147,13 +147,11 @@ class Browser:
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def open(self, path):
-        """Opens a file; returns the seconds until the page was ready."""
+        """Opens a file, and waits until the page is ready."""
         self.errors, self.requests = [], []
-        begin = time.monotonic()
         self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
         self.wait("document.documentElement?.dataset.ready === 'yes'")
         self.settle()
-        return time.monotonic() - begin
 
     def worked_s(self):
         """The processor time of the page's main thread since the page was opened. On an idle
