@@ -24,7 +24,7 @@
 #include "common/nsec.h"
 #include "common/unix_socket.h"
 
-#define ANSWER_MAX     (2 * NSEC_PER_SEC)
+#define WAIT_FOR_OWN   (30 * NSEC_PER_SEC) // on a busy machine, too
 #define RING_BYTES_MAX (UINT64_C(1) << 30)
 #define OVERFLOW_UID   65534 // users without a number in a user namespace
 #define SEALS          (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -58,17 +58,23 @@ static bool is_of_recorder(int fd)
            (server.uid == OVERFLOW_UID && is_in_user_namespace());
 }
 
-int recorder_connect(const char *name, bool waits)
+nsec_t recorder_wait_max(const char *name)
+{
+    return *name == '@' ? WAIT_FOR_OWN : RECORDER_WAIT;
+}
+
+int recorder_connect(const char *name, nsec_t wait_max)
 {
     struct sockaddr_un address;
     socklen_t size;
     int r = unix_socket_address(name, &address, &size);
     if (r < 0)
         return r;
+    bool waits = wait_max > 0;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -errno;
-    struct timeval timeout = {.tv_sec = ANSWER_MAX / NSEC_PER_SEC};
+    struct timeval timeout = {.tv_sec = (waits ? wait_max : RECORDER_WAIT) / NSEC_PER_SEC};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     if (connect(fd, (struct sockaddr *)&address, size) < 0 ||
         (!waits && control(fd, F_SETFL, 0) < 0))
@@ -89,24 +95,24 @@ static bool is_sealed(int fd)
 
 // Signals of the program interrupt the wait. A second recorder that stops the thread makes the
 // kernel begin a wait in recvmsg() anew, but not a wait in poll().
-static bool has_answer(int socket_fd)
+static bool has_answer(int socket_fd, nsec_t wait_max)
 {
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + ANSWER_MAX;
+    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + wait_max;
     struct pollfd poll_fd = {.fd = socket_fd, .events = POLLIN};
     int r = -1;
     errno = EINTR;
-    for (nsec_t left = ANSWER_MAX; r < 0 && errno == EINTR && left > 0;
+    for (nsec_t left = wait_max; r < 0 && errno == EINTR && left > 0;
          left = deadline - nsec_now(CLOCK_MONOTONIC))
         r = poll(&poll_fd, 1, (int)(left / NSEC_PER_MSEC));
     return r > 0;
 }
 
-int recorder_receive(int socket_fd)
+int recorder_receive(int socket_fd, nsec_t wait_max)
 {
     char byte;
     int fd;
     int64_t n = -ETIMEDOUT;
-    if (has_answer(socket_fd))
+    if (has_answer(socket_fd, wait_max))
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), MSG_DONTWAIT, &fd);
     if (n < 0)
         return -ECONNREFUSED;

@@ -6,16 +6,26 @@
 
 #include <stdbool.h>
 
+#include "common/nsec.h"
 #include "producer/heap/heap_abi.h"
 
+// A program that any recorder may want waits so long for an answer.
+#define RECORDER_WAIT (2 * NSEC_PER_SEC)
+
+// Returns how long a program waits for the recorder at the socket `name`. An abstract name belongs
+// to the command that started the program for a profile: the program waits longer, because the
+// machine may be busy. If the recorder ends, all waits end.
+nsec_t recorder_wait_max(const char *name);
+
 // Connects to the socket `name`. Returns a descriptor or a negative errno: -EPERM if the server is
-// neither root nor the program's own user. `waits`: waits some seconds while the queue of the
-// socket is full; otherwise -EAGAIN.
-int recorder_connect(const char *name, bool waits);
+// neither root nor the program's own user. While the queue of the socket is full, waits for
+// `wait_max`; 0: does not wait, but returns -EAGAIN.
+int recorder_connect(const char *name, nsec_t wait_max);
 
 // Receives the ring from the recorder. Returns a descriptor or a negative errno: -ECONNREFUSED if
-// the recorder does not want the program, -EPROTO if somebody could change the size of the memory.
-int recorder_receive(int socket_fd);
+// the recorder does not want the program or does not answer within `wait_max`, -EPROTO if somebody
+// could change the size of the memory.
+int recorder_receive(int socket_fd, nsec_t wait_max);
 
 // Checks and reads the header of the memory behind `fd`. Returns 0; -EINVAL if the header cannot be
 // read; or -EPROTO if the memory is malformed or of another version.

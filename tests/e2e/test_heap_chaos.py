@@ -421,6 +421,22 @@ class Bomb(Programs):
             "heap_profile_allocation)")
         self.assertGreater(n, 100)
 
+    def test_a_recorder_that_answers_late(self):
+        """On a busy machine, the recorder's answer may take longer than two seconds."""
+        recorder = self.start_piped(MMTRACE, "heap", "-o", self.trace, "-i", "256", "--", "sh",
+                                    "-c", "echo begun; read line; ls /; echo $?")
+        self.assertEqual(recorder.stdout.readline(), "begun\n")
+        recorder.send_signal(signal.SIGSTOP)
+        states.wait_for_state(recorder.pid, "T")
+        recorder.stdin.write("\n")
+        recorder.stdin.flush()
+        wait_for(lambda: "ls" in states.names_of_children(recorder.pid), "ls starts")
+        time.sleep(3)
+        recorder.send_signal(signal.SIGCONT)
+        self.assertEqual(recorder.communicate(timeout=60)[0].splitlines()[-1], "0")
+        self.assertIn(("ls",), self.query(
+            "select name from process where upid in (select upid from heap_profile_allocation)"))
+
 
 class Odd(Programs):
     def test_a_recorder_that_was_killed_is_followed_by_another(self):

@@ -34,7 +34,7 @@ static int connect_summoner(uint64_t summons, char state)
         *end++ = "0123456789abcdef"[summons >> shift & 15];
     *end = 0;
     // No other process connects to the socket of a summons: a full queue is not waited for.
-    int fd = recorder_connect(path, false);
+    int fd = recorder_connect(path, 0);
     if (fd >= 0 && send(fd, &state, 1, MSG_NOSIGNAL) != 1) {
         close(fd);
         return -ECONNREFUSED;
@@ -47,7 +47,7 @@ int dormant_answer(uint64_t summons)
     int socket_fd = connect_summoner(summons, HEAP_SUMMONS_READY);
     if (socket_fd < 0)
         return socket_fd;
-    int fd = recorder_receive(socket_fd);
+    int fd = recorder_receive(socket_fd, RECORDER_WAIT);
     close(socket_fd);
     return fd;
 }

@@ -131,6 +131,10 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
     }
     if (r == -EDQUOT)
         heap_clients_tell_refused(heap, pid, err.text);
+    else if (r == -EPIPE)
+        heap_arrivals_tell_problem(heap, pid,
+                                   "it ended, or went on without a profile because the machine was "
+                                   "too busy to answer it in time");
     else if (r < 0)
         heap_arrivals_tell_problem(heap, pid, err.text[0] ? err.text : strerror(-r));
     else {
@@ -156,6 +160,11 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int *fd, bool
     return heap_arrivals_welcome(heap, pid, *fd, true) == 0;
 }
 
+bool heap_arrivals_ran_before(const struct heap_source *heap, int32_t pid)
+{
+    return heap_targets_began(heap->env.roots->proc, pid) < heap->started;
+}
+
 // Returns whether the config does not want the process, because it ran before the recording or
 // began later. Every process at a recording's own socket is wanted.
 static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
@@ -163,8 +172,7 @@ static bool is_of_another_time(const struct heap_source *heap, int32_t pid)
     const struct heap_settings *settings = &heap->settings;
     if ((settings->running && settings->startup) || heap_host_is_private(heap->host))
         return false;
-    bool ran = heap_targets_began(heap->env.roots->proc, pid) < heap->started;
-    return ran ? !settings->running : !settings->startup;
+    return heap_arrivals_ran_before(heap, pid) ? !settings->running : !settings->startup;
 }
 
 // Called when a VM asks, at its start or later.
@@ -205,7 +213,6 @@ bool heap_arrivals_vm(void *userdata, int32_t pid, uid_t uid, int *fd, bool take
 
 bool heap_arrivals_vm_is_left(const struct heap_source *heap, int32_t pid)
 {
-    return heap->passing_over || heap_clients_know(heap, pid, true) ||
-           is_of_another_time(heap, pid) ||
+    return heap_clients_know(heap, pid, true) || is_of_another_time(heap, pid) ||
            !requester_may_trace(heap->env.requester, heap->env.roots->proc, pid);
 }

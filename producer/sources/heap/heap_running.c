@@ -211,8 +211,9 @@ static void wake_begin(struct heap_source *heap, int32_t pid)
 static bool target_found(void *userdata, int32_t pid)
 {
     struct heap_source *heap = userdata;
-    if (heap->passing_over || !heap->settings.native || heap_clients_know(heap, pid, false) ||
-        !heap_arrivals_may_profile(heap, pid))
+    // A process may have started since the recording began, but before the first look.
+    if ((heap->passing_over && heap_arrivals_ran_before(heap, pid)) || !heap->settings.native ||
+        heap_clients_know(heap, pid, false) || !heap_arrivals_may_profile(heap, pid))
         return true;
     if (!has_room_for_wake(heap, pid) || heap_host_is_detaching(heap->host, pid))
         return false;

@@ -69,7 +69,7 @@ struct heap_source {
     bool running, loss_logged;
     bool missing_told; // the first look has reported pids without a process
     char problem[256]; // why the first requested process is not profiled
-    bool passing_over; // processes that run already are not wanted
+    bool passing_over; // until the first look, if processes that ran before are not wanted
     uint64_t n_lost, n_refused, n_silent, n_left;
 };
 
@@ -132,6 +132,8 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 // Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
+// Returns whether the process is older than the recording.
+bool heap_arrivals_ran_before(const struct heap_source *heap, int32_t pid);
 // Returns whether the settings choose the process, and the user who asked may trace it.
 bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);
 // Logs a process that cannot be profiled, and why. The first text becomes the source's problem
