@@ -284,7 +284,9 @@ static void handle_frames(struct ipc_peer *peer)
             break;
         if (peer->closing || peer->last_words)
             return;
-        nsec_t wait = ipc_server_frame_wait(peer->server, peer);
+        // A peer with half a frame waits for nothing: the peer is late in time.
+        bool has_frame = ipc_inbox_has_frame(&peer->inbox);
+        nsec_t wait = has_frame ? ipc_server_frame_wait(peer->server, peer) : 0;
         peer->rests = nsec_now(CLOCK_BOOTTIME) + wait;
         if (wait > 0)
             break;
