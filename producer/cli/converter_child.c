@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 
 #define MESSAGES_MAX  16384 // bytes; further messages of the child are dropped
 #define GRACE         (500 * NSEC_PER_MSEC)
+#define QUEUED_MAX    (10 * NSEC_PER_SEC)
 #define WAIT_STEP_MS  5
 #define PROGRAM_PLACE "/proc/self/fd/%d"
 
@@ -110,6 +112,7 @@ bool converter_is_there(void)
 struct child {
     pid_t pid;
     int out, errors; // owned
+    nsec_t deadline, queued;
 };
 
 static void child_close(struct child *child)
@@ -181,6 +184,34 @@ static int child_start(const struct converter_request *request, struct child *re
     return r < 0 ? err_errno(err, r, "mmsql") : 0;
 }
 
+// Returns how long the child's main thread has waited for a processor.
+static nsec_t time_queued(pid_t pid)
+{
+    char path[64], text[96] = "";
+    uint64_t queued = 0;
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+    CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (n <= 0 || sscanf(text, "%*u %" SCNu64, &queued) != 1)
+        return 0;
+    return queued < QUEUED_MAX ? (nsec_t)queued : QUEUED_MAX;
+}
+
+// Returns the rest of the child's time. The time that the child waits for a busy machine does not
+// count, up to QUEUED_MAX.
+static nsec_t time_left(struct child *child)
+{
+    nsec_t now = nsec_now(CLOCK_MONOTONIC);
+    if (now < child->deadline)
+        return child->deadline - now;
+    nsec_t queued = time_queued(child->pid), before = child->queued;
+    if (queued <= before)
+        return 0;
+    child->queued = queued;
+    child->deadline += queued - before;
+    return child->deadline > now ? child->deadline - now : 0;
+}
+
 // Reads the available output. Closes the descriptor at the end.
 static void take(int *fd, struct strbuf *to, size_t output_max)
 {
@@ -195,12 +226,12 @@ static void take(int *fd, struct strbuf *to, size_t output_max)
 }
 
 // Reads the child's output to its end. Returns 0, -ETIMEDOUT or -ECANCELED.
-static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struct strbuf *out,
-                      size_t output_max, struct strbuf *errors)
+static int child_read(struct child *child, int cancel_fd, struct strbuf *out, size_t output_max,
+                      struct strbuf *errors)
 {
     while (child->out >= 0 || child->errors >= 0) {
-        nsec_t left = deadline - nsec_now(CLOCK_MONOTONIC);
-        if (left <= 0)
+        nsec_t left = time_left(child);
+        if (left == 0)
             return -ETIMEDOUT;
         struct pollfd fds[] = {{.fd = child->out, .events = POLLIN},
                                {.fd = child->errors, .events = POLLIN},
@@ -219,7 +250,7 @@ static int child_read(struct child *child, int cancel_fd, nsec_t deadline, struc
 
 // Waits for the child. A malicious trace may make the child close its output and keep running.
 // Returns 0, or -ETIMEDOUT or -ECANCELED if the child has not ended.
-static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline, int *ret_status)
+static int child_wait(struct child *child, int cancel_fd, int *ret_status)
 {
     struct pollfd cancel = {.fd = cancel_fd, .events = POLLIN};
     for (;;) {
@@ -228,7 +259,7 @@ static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline,
             return 0;
         if (pid < 0 && errno != EINTR)
             return -errno;
-        if (nsec_now(CLOCK_MONOTONIC) >= deadline)
+        if (time_left(child) == 0)
             return -ETIMEDOUT;
         if (poll(&cancel, 1, WAIT_STEP_MS) > 0)
             return -ECANCELED;
@@ -239,11 +270,11 @@ static int child_wait(const struct child *child, int cancel_fd, nsec_t deadline,
 static void child_stop(struct child *child)
 {
     struct strbuf rest CLEANUP(strbuf_done) = {0};
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + GRACE;
     int status;
+    child->deadline = nsec_now(CLOCK_MONOTONIC) + GRACE;
     kill(child->pid, SIGTERM);
-    child_read(child, -1, deadline, &rest, 0, &rest);
-    if (child_wait(child, -1, deadline, &status) == 0)
+    child_read(child, -1, &rest, 0, &rest);
+    if (child_wait(child, -1, &status) == 0)
         return;
     kill(child->pid, SIGKILL);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
@@ -254,11 +285,11 @@ static void child_stop(struct child *child)
 static int child_finish(struct child *child, const struct converter_request *request,
                         struct strbuf *out, struct strbuf *errors)
 {
-    nsec_t deadline = nsec_now(CLOCK_MONOTONIC) + request->timeout;
+    child->deadline = nsec_now(CLOCK_MONOTONIC) + request->timeout;
     int status = 0;
-    int r = child_read(child, request->cancel_fd, deadline, out, request->output_max, errors);
+    int r = child_read(child, request->cancel_fd, out, request->output_max, errors);
     if (r == 0)
-        r = child_wait(child, request->cancel_fd, deadline, &status);
+        r = child_wait(child, request->cancel_fd, &status);
     if (r < 0)
         child_stop(child);
     child_close(child);

@@ -85,6 +85,12 @@ def wait_for(condition, what, timeout_s=60):
         time.sleep(0.02)
 
 
+def longer(ms):
+    """Durations for a recording that must be repeated if a busy machine leaves out too much of
+    it."""
+    return ms, 4 * ms, 16 * ms
+
+
 @contextlib.contextmanager
 def memory_cgroup(limit_bytes):
     """A memory cgroup with a limit; yields a function that moves the calling process into it.

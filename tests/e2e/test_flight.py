@@ -241,7 +241,8 @@ class Recorder(unittest.TestCase):
                 "20): pass")
             daemon.wait(lambda: f"memcg_reclaim_begin by python3-{in_group(join, reader).pid}:"
                         in daemon.said(), 60)
-            cls.victim = daemon.wait(lambda: cls.killed(join, daemon), 60)
+            victims = []
+            cls.victim = daemon.wait(lambda: cls.killed(join, daemon, victims), 60)
             for stem in ("oom_kill", "kmem_activity"):
                 daemon.wait(
                     lambda stem=stem: list(daemon.traces.glob(f"flight_recorder-{stem}-*.pftrace")))
@@ -251,11 +252,13 @@ class Recorder(unittest.TestCase):
         cls.packets = lib.decode(cls.file)
 
     @staticmethod
-    def killed(join, daemon):
-        """Lets the kernel kill a process. Returns the process; None if the watch was resting."""
-        victim = in_group(join, f"x = bytearray({GROUP_BYTES} * 4)")
+    def killed(join, daemon, victims):
+        """Lets the kernel kill a process. Returns the first process so far that the daemon has
+        named; None if the watch was resting, or the daemon is late."""
+        victims.append(in_group(join, f"x = bytearray({GROUP_BYTES} * 4)"))
         time.sleep(0.2)
-        return victim if f": pid={victim.pid} comm=python3 " in daemon.said() else None
+        said = daemon.said()
+        return next((v for v in victims if f": pid={v.pid} comm=python3 " in said), None)
 
     def query(self, sql):
         done = lib.run(lib.MMSQL, "query", "--csv", self.root / "trace.db", sql)

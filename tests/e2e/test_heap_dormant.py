@@ -350,8 +350,16 @@ class Dormant(Heap):
         self.addCleanup(hog.kill)
         for each in (process, hog):
             os.sched_setaffinity(each.pid, {cpu})
-        os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
-        self.assertIn("woken", self.attach_for(process.pid, "5000").stderr)
+        os.setpriority(os.PRIO_PROCESS, process.pid, 19)
+        argv = [str(arg) for arg in (MMTRACE, "heap", "-o", self.trace, "-p", process.pid)]
+        with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
+            said = ""
+            while "woken" not in said and "attached" not in said:
+                self.assertTrue(line := recorder.stderr.readline(), said)
+                said += line
+            recorder.send_signal(signal.SIGINT)
+            recorder.stderr.read()
+        self.assertIn("woken", said)
 
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK)

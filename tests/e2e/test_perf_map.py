@@ -197,12 +197,12 @@ class Source(Case):
         return child, name.name
 
     def test_a_map_that_grows(self):
-        child, name = self.start(lines=10, stay=600)
+        child, name = self.start(lines=30, stay=600)
         self.addCleanup(pathlib.Path(f"/tmp/perf-{child.pid}.map").unlink, missing_ok=True)
         recorder = self.record(name)
         states.wait_for_text(child.pid, "cmdline", "writer")
         map_file = pathlib.Path(f"/tmp/perf-{child.pid}.map")
-        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 10,
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 30,
                  "the whole map")
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
@@ -210,10 +210,10 @@ class Source(Case):
           pid)] = self.query(
               "SELECT path, n_symbols, n_bad_lines, p.pid FROM perf_map m JOIN process p "
               "USING (upid)")
-        self.assertEqual((path, n, n_bad, pid), (f"/tmp/perf-{child.pid}.map", 10, 0, child.pid))
+        self.assertEqual((path, n, n_bad, pid), (f"/tmp/perf-{child.pid}.map", 30, 0, child.pid))
         rows = self.query("SELECT start, size, name, first_ts FROM perf_map_symbol ORDER BY id")
         self.assertEqual([r[:3] for r in rows],
-                         [(4096 + 16 * i, 16, f"function {i}") for i in range(10)])
+                         [(4096 + 16 * i, 16, f"function {i}") for i in range(30)])
         self.assertGreater(rows[-1][3] - rows[0][3], 200_000_000)
 
     @needs_namespaces
@@ -228,7 +228,7 @@ class Source(Case):
         self.addCleanup(shutil.rmtree, folder)
         self.dir = folder  # the namespace hides /tmp
         child, _ = self.start("unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c",
-                              script, "-", lines=5, stay=2)
+                              script, "-", lines=5, stay=5)
         self.assertEqual(child.wait(timeout=60), 0)
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
@@ -247,11 +247,11 @@ class Source(Case):
         name.symlink_to(os.path.realpath(sys.executable))
         script = WRITER.replace('with open(f"/tmp/',
                                 f'os.chroot("{root}")\nwith open(f"/data/local/tmp/')
-        child = subprocess.Popen([name, "-c", script, "8", "600"])
+        child = subprocess.Popen([name, "-c", script, "30", "600"])
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
         map_file = root / f"data/local/tmp/perf-{child.pid}.map"
-        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 8,
+        wait_for(lambda: map_file.exists() and map_file.read_text().count("\n") == 30,
                  "the whole map")
         states.wait_for_turns(recorder.pid, 4)
         self.end(recorder)
@@ -259,7 +259,7 @@ class Source(Case):
             "SELECT m.path, s.name, s.first_ts FROM perf_map m JOIN perf_map_symbol s ON "
             "s.perf_map_id = m.id ORDER BY s.id")
         self.assertEqual([row[:2] for row in rows], [(f"/data/local/tmp/perf-{child.pid}.map",
-                                                      f"function {i}") for i in range(8)])
+                                                      f"function {i}") for i in range(30)])
         self.assertGreater(rows[-1][2] - rows[0][2], 200_000_000)
 
 

@@ -200,7 +200,10 @@ class Residency(Strangers):
         config = (
             'buffers { size_kb: 4096 } data_sources { config { name: "linux.page_residency" '
             f"page_residency_config {{ {' '.join(watched)} period_ms: 100 }} }} }}")
-        said = self.end(self.record(config))
+        recorder = self.record(config)
+        wait_for(lambda: any("/libc" in file for file in states.open_files(recorder.pid)),
+                 "the recorder opens a file")
+        said = self.end(recorder)
         self.assertNotEqual(
             self.query("SELECT 1 FROM page_residency_file WHERE path LIKE '%/libc%'"), [])
         return said

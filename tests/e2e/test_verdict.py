@@ -381,7 +381,7 @@ class Record(Case):
         self.assertEqual(done.returncode, 0)
         if not any(pathlib.Path(folder, "mmsql").exists()
                    for folder in ("/usr/bin", "/usr/local/bin")):
-            self.assertRegex(done.stderr, r"^mmtrace: \S+: .* lost\n$")
+            self.assertRegex(done.stderr, r"^mmtrace: \S+: .* (lost|late)\n$")
 
     @lib.needs_root
     def test_root_runs_no_program_of_a_stranger(self):
@@ -410,7 +410,8 @@ class Record(Case):
         done = lib.run(mmtrace, "record", "-c", "config", "-o", "trace", cwd=self.dir)
         self.assertLess(time.monotonic() - before, 20)
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"lost\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
+        self.assertRegex(done.stderr,
+                         r"(lost|late)\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
         self.assertTrue(self.slow_one_is_gone())
 
     def test_child_that_closes_its_output_and_stays_is_ended(self):

@@ -396,7 +396,8 @@ static void one_that_comes_while_descriptors_lack_is_heard(void **state)
     hear(r.loop);
     for (int i = 0; i < 3; i++)
         loop_run_once(r.loop, 0);
-    assert_int_equal(r.answers.n, 0);
+    for (int i = 0; i < r.answers.n; i++) // on a busy machine, the time may be over
+        assert_int_equal(r.answers.results[i], -ETIMEDOUT);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     int n = 0;
     while (n++ < 100 && (r.answers.n == 0 || r.answers.results[r.answers.n - 1] == -ETIMEDOUT))
