@@ -67,12 +67,6 @@ void ipc_inbox_received(struct ipc_inbox *inbox, size_t size)
         ipc_inbox_done(inbox);
 }
 
-bool ipc_inbox_has_frame(const struct ipc_inbox *inbox)
-{
-    size_t held = inbox->end - inbox->start, size = announced_size(inbox);
-    return held >= IPC_FRAME_HEADER && (size > IPC_FRAME_MAX || held >= size);
-}
-
 int ipc_inbox_next(struct ipc_inbox *inbox, const uint8_t **ret, size_t *ret_size)
 {
     while (inbox->end - inbox->start >= IPC_FRAME_HEADER) {

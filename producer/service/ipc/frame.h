@@ -37,9 +37,6 @@ void ipc_inbox_received(struct ipc_inbox *inbox, size_t size);
 // nothing more can be read.
 int ipc_inbox_next(struct ipc_inbox *inbox, const uint8_t **ret, size_t *ret_size);
 
-// Returns whether the first frame, empty or not, is complete or too long.
-bool ipc_inbox_has_frame(const struct ipc_inbox *inbox);
-
 // Returns whether the inbox has part of a frame, or whole frames that were not taken out.
 static inline bool ipc_inbox_pending(const struct ipc_inbox *inbox)
 {

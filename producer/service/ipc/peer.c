@@ -284,9 +284,7 @@ static void handle_frames(struct ipc_peer *peer)
             break;
         if (peer->closing || peer->last_words)
             return;
-        // A peer with half a frame waits for nothing: the peer is late in time.
-        bool has_frame = ipc_inbox_has_frame(&peer->inbox);
-        nsec_t wait = has_frame ? ipc_server_frame_wait(peer->server, peer) : 0;
+        nsec_t wait = ipc_server_frame_wait(peer->server, peer);
         peer->rests = nsec_now(CLOCK_BOOTTIME) + wait;
         if (wait > 0)
             break;
