@@ -25,7 +25,6 @@
 
 #define MESSAGES_MAX  16384 // bytes; further messages of the child are dropped
 #define GRACE         (500 * NSEC_PER_MSEC)
-#define QUEUED_MAX    (10 * NSEC_PER_SEC)
 #define WAIT_STEP_MS  5
 #define PROGRAM_PLACE "/proc/self/fd/%d"
 
@@ -112,7 +111,7 @@ bool converter_is_there(void)
 struct child {
     pid_t pid;
     int out, errors; // owned
-    nsec_t deadline, queued;
+    nsec_t deadline, queued, queued_max;
 };
 
 static void child_close(struct child *child)
@@ -192,19 +191,19 @@ static nsec_t time_queued(pid_t pid)
     snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0 || sscanf(text, "%*u %" SCNu64, &queued) != 1)
-        return 0;
-    return queued < QUEUED_MAX ? (nsec_t)queued : QUEUED_MAX;
+    return n > 0 && sscanf(text, "%*u %" SCNu64, &queued) == 1 ? (nsec_t)queued : 0;
 }
 
-// Returns the rest of the child's time. The time that the child waits for a busy machine does not
-// count, up to QUEUED_MAX.
+// Returns the rest of the child's time. The time that the child has waited for a processor does not
+// count, up to queued_max.
 static nsec_t time_left(struct child *child)
 {
     nsec_t now = nsec_now(CLOCK_MONOTONIC);
     if (now < child->deadline)
         return child->deadline - now;
     nsec_t queued = time_queued(child->pid), before = child->queued;
+    if (queued < 0 || queued > child->queued_max)
+        queued = child->queued_max;
     if (queued <= before)
         return 0;
     child->queued = queued;
@@ -272,6 +271,7 @@ static void child_stop(struct child *child)
     struct strbuf rest CLEANUP(strbuf_done) = {0};
     int status;
     child->deadline = nsec_now(CLOCK_MONOTONIC) + GRACE;
+    child->queued_max = 0;
     kill(child->pid, SIGTERM);
     child_read(child, -1, &rest, 0, &rest);
     if (child_wait(child, -1, &status) == 0)
@@ -286,6 +286,7 @@ static int child_finish(struct child *child, const struct converter_request *req
                         struct strbuf *out, struct strbuf *errors)
 {
     child->deadline = nsec_now(CLOCK_MONOTONIC) + request->timeout;
+    child->queued_max = request->queued_max;
     int status = 0;
     int r = child_read(child, request->cancel_fd, out, request->output_max, errors);
     if (r == 0)

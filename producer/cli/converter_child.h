@@ -13,12 +13,11 @@
 struct converter_request {
     const char *const *argv; // "mmsql" first, NULL last
     int fd;                  // the child's standard input: a regular file, from its beginning
-    // For the child. The time that the child waits for a processor does not count, up to 10 s; and
-    // ending the child takes a little longer.
-    nsec_t timeout;
-    size_t output_max; // bytes; further output is dropped
-    int cancel_fd;     // ends the child when readable; -1: none
-    bool stands_back;  // the child gets the lowest priority
+    nsec_t timeout;          // for the child; ending the child takes a little longer
+    nsec_t queued_max;       // further time for a child that had to wait for a processor
+    size_t output_max;       // bytes; further output is dropped
+    int cancel_fd;           // ends the child when readable; -1: none
+    bool stands_back;        // the child gets the lowest priority
 };
 
 // Returns whether there is an mmsql that may be run.

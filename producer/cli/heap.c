@@ -92,8 +92,8 @@ static int find_library(struct heap_run *run, struct err *err)
     uint64_t random = 0;
     if (getrandom(&random, sizeof(random), 0) < 0)
         return err_errno(err, -errno, "getrandom");
-    snprintf(run->socket_name, sizeof(run->socket_name), "@mmtrace-heap-%d-%016" PRIx64,
-             (int)getpid(), random);
+    snprintf(run->socket_name, sizeof(run->socket_name), "%s%d-%016" PRIx64,
+             run->options.command ? HEAP_OWN_PREFIX : "@mmtrace-heap-", (int)getpid(), random);
     int r = heap_library_find(run->library, sizeof(run->library));
     if (r == 0)
         return 0;

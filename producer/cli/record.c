@@ -418,7 +418,7 @@ static void print_verdict(const struct record *record)
     if (o->quiet || o->no_verdict || o->background || o->background_wait || o->detach_key ||
         str_eq(record->out_name, "<stdout>"))
         return;
-    verdict_print(record->out_name);
+    verdict_print(record->out_name, record->here.signals.fd);
     print_next(record->out_name);
 }
 

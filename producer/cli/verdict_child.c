@@ -18,6 +18,7 @@
 
 #define OUTPUT_MAX   16384 // bytes; further output of the child is dropped
 #define PROMPT_WAITS (1200 * NSEC_PER_MSEC)
+#define QUEUED_MAX   (10 * NSEC_PER_SEC) // on a busy machine
 #define PROMPT_MAX   ((uint64_t)24 << 20)
 
 bool verdict_is_possible(void)
@@ -50,6 +51,7 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
     const struct converter_request child = {.argv = argv,
                                             .fd = request->fd,
                                             .timeout = request->timeout,
+                                            .queued_max = request->queued_max,
                                             .output_max = OUTPUT_MAX,
                                             .cancel_fd = request->cancel_fd,
                                             .stands_back = request->stands_back};
@@ -78,19 +80,22 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
     return out.failed || ret->failed ? err_errno(err, -ENOMEM, "verdict") : 0;
 }
 
-void verdict_print(const char *path)
+void verdict_print(const char *path, int cancel_fd)
 {
     struct strbuf lines CLEANUP(strbuf_done) = {0};
     struct err err = {0};
     CLEANUP(close_fdp) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    struct verdict_request request = {
-        .fd = fd, .timeout = PROMPT_WAITS, .max_bytes = PROMPT_MAX, .cancel_fd = -1};
+    struct verdict_request request = {.fd = fd,
+                                      .timeout = PROMPT_WAITS,
+                                      .queued_max = QUEUED_MAX,
+                                      .max_bytes = PROMPT_MAX,
+                                      .cancel_fd = cancel_fd};
     int r = fd < 0 ? -errno : verdict_of_fd(&request, &lines, &err);
     char name[PATH_MAX];
     if (r == -EFBIG || r == -ETIMEDOUT)
         fprintf(stderr, "  no verdict yet: the trace takes too long to read (mmsql verdict %s)\n",
                 str_printable(name, sizeof(name), path, strlen(path)));
-    else if (r < 0 && r != -ENOENT && r != -ENODATA && err.text[0])
+    else if (r < 0 && r != -ENOENT && r != -ENODATA && r != -ECANCELED && err.text[0])
         err_print(&err, CLI_PROGRAM);
     for (char *line = lines.text, *end; r == 0 && line && *line; line = end + 1) {
         end = strchr(line, '\n');

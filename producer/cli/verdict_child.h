@@ -16,6 +16,7 @@
 struct verdict_request {
     int fd;             // the trace: a regular file, open for reading; borrowed
     nsec_t timeout;     // for the child; ending the child takes a little longer
+    nsec_t queued_max;  // further time for a child that had to wait for a processor
     uint64_t max_bytes; // of the trace; 0: VERDICT_TRACE_MAX
     int cancel_fd;      // ends the child when readable; -1: none
     bool stands_back;   // the child gets the lowest priority
@@ -37,5 +38,5 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
 
 // Prints the verdict on the file to standard error at the end of a command, each line indented. For
 // a trace that would delay the prompt, prints a line that names `mmsql verdict` instead. Without
-// mmsql, prints nothing.
-void verdict_print(const char *path);
+// mmsql, or when `cancel_fd` (-1: none) becomes readable, prints nothing.
+void verdict_print(const char *path, int cancel_fd);

@@ -70,8 +70,11 @@
 // A preloaded program finds its recorder by the name of a socket, with `@` for an abstract name.
 // The recorder sends one byte and the memfd, or hangs up if it does not want the program.
 #define HEAP_SOCKET_VARIABLE "MMTRACE_HEAP_SOCKET"
-#define HEAP_SOCKET_FOLDER   "/run/mmtrace"
-#define HEAP_SOCKET_FILE     "heap.sock" // in that folder, unless the variable names another socket
+// Begins the name of a socket for the programs that the recorder itself has started. The kernel
+// removes the name when the recorder ends.
+#define HEAP_OWN_PREFIX    "@mmtrace-heap-own-"
+#define HEAP_SOCKET_FOLDER "/run/mmtrace"
+#define HEAP_SOCKET_FILE   "heap.sock" // in that folder, unless the variable names another socket
 
 // A child after fork has no profile. At its next sample the child asks for a profile at the socket
 // that the header of its parent's ring named at the parent's start. A child that gets no ring

@@ -60,21 +60,21 @@ static bool is_of_recorder(int fd)
 
 nsec_t recorder_wait_max(const char *name)
 {
-    return *name == '@' ? WAIT_FOR_OWN : RECORDER_WAIT;
+    return strncmp(name, HEAP_OWN_PREFIX, sizeof(HEAP_OWN_PREFIX) - 1) == 0 ? WAIT_FOR_OWN
+                                                                            : RECORDER_WAIT;
 }
 
-int recorder_connect(const char *name, nsec_t wait_max)
+int recorder_connect(const char *name, bool waits)
 {
     struct sockaddr_un address;
     socklen_t size;
     int r = unix_socket_address(name, &address, &size);
     if (r < 0)
         return r;
-    bool waits = wait_max > 0;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (waits ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0)
         return -errno;
-    struct timeval timeout = {.tv_sec = (waits ? wait_max : RECORDER_WAIT) / NSEC_PER_SEC};
+    struct timeval timeout = {.tv_sec = RECORDER_WAIT / NSEC_PER_SEC};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     if (connect(fd, (struct sockaddr *)&address, size) < 0 ||
         (!waits && control(fd, F_SETFL, 0) < 0))

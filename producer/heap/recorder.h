@@ -12,15 +12,14 @@
 // A program that any recorder may want waits so long for an answer.
 #define RECORDER_WAIT (2 * NSEC_PER_SEC)
 
-// Returns how long a program waits for the recorder at the socket `name`. An abstract name belongs
-// to the command that started the program for a profile: the program waits longer, because the
-// machine may be busy. If the recorder ends, all waits end.
+// Returns how long a program waits for an answer of the recorder at the socket `name`: longer for
+// HEAP_OWN_PREFIX, because the machine may be busy. If the recorder ends, all waits end.
 nsec_t recorder_wait_max(const char *name);
 
 // Connects to the socket `name`. Returns a descriptor or a negative errno: -EPERM if the server is
-// neither root nor the program's own user. While the queue of the socket is full, waits for
-// `wait_max`; 0: does not wait, but returns -EAGAIN.
-int recorder_connect(const char *name, nsec_t wait_max);
+// neither root nor the program's own user. `waits`: waits for RECORDER_WAIT while the queue of the
+// socket is full, because a stranger may serve there; otherwise -EAGAIN.
+int recorder_connect(const char *name, bool waits);
 
 // Receives the ring from the recorder. Returns a descriptor or a negative errno: -ECONNREFUSED if
 // the recorder does not want the program or does not answer within `wait_max`, -EPROTO if somebody

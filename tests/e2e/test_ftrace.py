@@ -26,6 +26,7 @@ import mmap, os, sys, tempfile, threading, time
 print("ready", flush=True)
 sys.stdin.readline()
 for round in range(int(sys.argv[1])):
+    time.sleep(float(sys.argv[2]))
     memory = mmap.mmap(-1, 64 * 4096)
     for page in range(64):
         memory[page * 4096] = 1
@@ -140,10 +141,10 @@ class FtraceCase(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def load(self, rounds=5):
+    def load(self, rounds=5, pause_s=0):
         """Starts a process that waits for a line on standard input before it works."""
-        process = subprocess.Popen([sys.executable, "-c", LOAD, str(rounds)], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-c", LOAD, str(rounds), str(pause_s)],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.kill, process)
         self.assertEqual(process.stdout.readline(), "ready\n")
         states.wait_for_state(process.pid, "S")
@@ -586,7 +587,8 @@ class Recording(FtraceCase):
         # (half) counts.
         for size_kb, share in (256, "drain_buffer_percent: 25"), (512, ""):
             with self.subTest(share=share):
-                load = self.load(rounds=60 * size_kb // 256)
+                # The rest of the buffer is full after most of a second: the recorder may be late.
+                load = self.load(rounds=60 * size_kb // 256, pause_s=0.02)
                 process = self.start(config(
                     events("kmem/*")
                     + f" tids_to_trace: {load.pid} buffer_size_kb: {size_kb} {share}"

@@ -353,10 +353,7 @@ class Dormant(Heap):
         os.setpriority(os.PRIO_PROCESS, process.pid, 19)
         argv = [str(arg) for arg in (MMTRACE, "heap", "-o", self.trace, "-p", process.pid)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
-            said = ""
-            while "woken" not in said and "attached" not in said:
-                self.assertTrue(line := recorder.stderr.readline(), said)
-                said += line
+            said = self.until_said(recorder, f"process {process.pid}")
             recorder.send_signal(signal.SIGINT)
             recorder.stderr.read()
         self.assertIn("woken", said)

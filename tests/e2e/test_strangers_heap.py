@@ -115,7 +115,8 @@ class Strangers(unittest.TestCase):
         return recorder
 
     def end(self, recorder, within_s=20, code=0):
-        """Ends the recorder, which strangers try to hang. Returns its messages."""
+        """Ends the recorder, which strangers try to hang. Returns its messages. `code` is its exit
+        code; None: any."""
         began = time.monotonic()
         recorder.send_signal(signal.SIGINT)
         try:
@@ -125,7 +126,8 @@ class Strangers(unittest.TestCase):
             self.fail(
                 f"the recorder does not end within {within_s} "
                 f"s, in state {states.proc_text(recorder.pid, 'stat')[:40]}")
-        self.assertEqual(recorder.returncode, code, said)
+        if code is not None:
+            self.assertEqual(recorder.returncode, code, said)
         return said
 
     def query(self, sql):
@@ -527,10 +529,12 @@ class Clients(Strangers):
         self.assertEqual(int(self.hear(crowd, "ready: ").split()[1]), 5)
         self.assertLess(len(os.listdir(f"/proc/{recorder.pid}/fd")), 40)
         states.wait_for_rest(recorder.pid, 0.2, lambda: time.sleep(1))
-        # None of the five programs begins its profile, so the limit is the command's error.
-        self.assertRegex(self.end(recorder, code=1).splitlines()[-1],
-                         "^mmtrace: linux.heap: process .* is not profiled: the limit of 5 "
-                         "profiles of running processes of one user")
+        # None of the five programs begins its profile, so the limit is the command's error, unless
+        # the recorder has found other programs.
+        said = self.end(recorder, code=None)
+        self.assertRegex(said, "(?m)^mmtrace: linux.heap: process .* is not profiled: the limit of "
+                               "5 profiles of running processes of one user")
+        self.assertEqual(recorder.returncode, 0 if ": attached, " in said else 1, said)
 
 
 if __name__ == "__main__":

@@ -72,11 +72,12 @@ def take_name(voice, path):
 
 
 def fill_queue(voice, path):
-    """Takes the name of a summons, accepts nobody, and fills the queue: a client that connects has
-    to wait."""
+    """Takes the name of a recorder's socket, accepts nobody, and fills the queue: a client that
+    connects has to wait."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
-    os.chmod(path, 0o777)
+    if path[0] != "\0":
+        os.chmod(path, 0o777)
     listener.listen(0)
     waiting = []
     with contextlib.suppress(BlockingIOError):
@@ -166,6 +167,18 @@ class LateSummons(Impostors):
             self.assertFalse(waits and time.monotonic() - began > 1, "it waits in connect()")
         self.assertEqual(victim.stdout.readline(), "allocated\n")
         strangers.figure(self, f"the next allocation takes {time.monotonic() - began:.3f} s")
+
+    def test_a_name_of_a_recorder_that_has_ended(self):
+        """A program waits long for the recorder that has started it, but not for a stranger."""
+        name = f"mmtrace-heap-own-{os.getpid()}"
+        thief = strangers.Stranger(fill_queue, "\0" + name)
+        self.addCleanup(thief.end)
+        self.assertEqual(thief.hear(), "taken")
+        began = time.monotonic()
+        done = run("sh", "-c", "echo as ever", env={
+            **os.environ, "LD_PRELOAD": str(LIBRARY), "MMTRACE_HEAP_SOCKET": "@" + name})
+        self.assertEqual((done.returncode, done.stdout), (0, "as ever\n"))
+        self.assertLess(time.monotonic() - began, 20)
 
 
 @needs_root

@@ -282,9 +282,9 @@ class Units(unittest.TestCase):
         a trace."""
         self.start(addition=True)
         for uid in (0, strangers.UID):
-            for ms in lib.longer(3000):
+            for ms in 3000, 12000:
                 done, is_profiled = self.heap(uid, ms)
-                if is_profiled:
+                if "the recording ended before its profile began" not in done.stderr:
                     break
             self.assertEqual((done.returncode, is_profiled), (0, True), done.stderr)
         with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy:  # others may be idle

@@ -328,9 +328,9 @@ static bool begin_as_child(void)
     if (!client_lasting.children_ask[0] || !__libc_single_threaded || !begin_walk())
         return false;
     int cancel = client_cancel_off();
-    nsec_t wait_max = recorder_wait_max(client_lasting.children_ask);
-    int socket_fd = recorder_connect(client_lasting.children_ask, wait_max);
-    int fd = socket_fd >= 0 ? recorder_receive(socket_fd, wait_max) : -1;
+    const char *name = client_lasting.children_ask;
+    int socket_fd = recorder_connect(name, true);
+    int fd = socket_fd >= 0 ? recorder_receive(socket_fd, recorder_wait_max(name)) : -1;
     bool begun = fd >= 0 && start(fd) == 0;
     close_fd(fd);
     close_fd(socket_fd);

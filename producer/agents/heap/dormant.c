@@ -34,7 +34,7 @@ static int connect_summoner(uint64_t summons, char state)
         *end++ = "0123456789abcdef"[summons >> shift & 15];
     *end = 0;
     // No other process connects to the socket of a summons: a full queue is not waited for.
-    int fd = recorder_connect(path, 0);
+    int fd = recorder_connect(path, false);
     if (fd >= 0 && send(fd, &state, 1, MSG_NOSIGNAL) != 1) {
         close(fd);
         return -ECONNREFUSED;

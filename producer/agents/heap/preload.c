@@ -31,9 +31,8 @@ static bool ask_recorder(char **environment)
     const char *name = variable(environment, HEAP_SOCKET_VARIABLE);
     if (!name)
         name = HEAP_SOCKET_FOLDER "/" HEAP_SOCKET_FILE;
-    nsec_t wait_max = recorder_wait_max(name);
-    int socket_fd = recorder_connect(name, wait_max);
-    int fd = socket_fd >= 0 ? recorder_receive(socket_fd, wait_max) : -1;
+    int socket_fd = recorder_connect(name, true);
+    int fd = socket_fd >= 0 ? recorder_receive(socket_fd, recorder_wait_max(name)) : -1;
     bool is_wanted = fd >= 0;
     if (is_wanted) {
         client_start(fd);

@@ -80,11 +80,10 @@ int trace_ring_connect(struct trace_ring *ring, const char *socket, uint64_t *re
 {
     struct ring_writer writer;
     uint32_t table_shift;
-    nsec_t wait_max = recorder_wait_max(socket);
-    int fd = recorder_connect(socket, wait_max);
+    int fd = recorder_connect(socket, true);
     if (fd < 0)
         return fd;
-    int ring_fd = recorder_receive(fd, wait_max);
+    int ring_fd = recorder_receive(fd, recorder_wait_max(socket));
     int r = ring_fd < 0 ? ring_fd : ring_map(ring_fd, &writer, &table_shift, ret_interval_bytes);
     if (ring_fd >= 0)
         close(ring_fd);

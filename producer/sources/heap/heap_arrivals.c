@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/str.h"
 #include "common/unix_socket.h"
@@ -131,11 +132,12 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
     }
     if (r == -EDQUOT)
         heap_clients_tell_refused(heap, pid, err.text);
-    else if (r == -EPIPE)
+    else if (r == -EPIPE && client) {
+        client->is_awaited = false;
         heap_arrivals_tell_problem(heap, pid,
                                    "it ended, or went on without a profile because the machine was "
                                    "too busy to answer it in time");
-    else if (r < 0)
+    } else if (r < 0)
         heap_arrivals_tell_problem(heap, pid, err.text[0] ? err.text : strerror(-r));
     else {
         // A process that asks at its start may have executed another program, and have a new name.
@@ -162,7 +164,9 @@ bool heap_arrivals_program(void *userdata, int32_t pid, uid_t uid, int *fd, bool
 
 bool heap_arrivals_ran_before(const struct heap_source *heap, int32_t pid)
 {
-    return heap_targets_began(heap->env.roots->proc, pid) < heap->started;
+    // The kernel rounds the start of a process down to a tick.
+    nsec_t tick = NSEC_PER_SEC / sysconf(_SC_CLK_TCK);
+    return heap_targets_began(heap->env.roots->proc, pid) + tick <= heap->started;
 }
 
 // Returns whether the config does not want the process, because it ran before the recording or

@@ -132,7 +132,7 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
 void heap_arrivals_publish(struct heap_source *heap, int32_t pid);
 // Returns whether the user of the recording may trace the process. Logs a refusal.
 bool heap_arrivals_may_profile(struct heap_source *heap, int32_t pid);
-// Returns whether the process is older than the recording.
+// Returns whether the process is older than the recording, by a tick of the kernel at least.
 bool heap_arrivals_ran_before(const struct heap_source *heap, int32_t pid);
 // Returns whether the settings choose the process, and the user who asked may trace it.
 bool heap_arrivals_wants(struct heap_source *heap, int32_t pid);

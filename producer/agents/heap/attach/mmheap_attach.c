@@ -46,7 +46,7 @@
 #define DETACH_TIME    (500 * NSEC_PER_MSEC)
 #define LEAVE_TIME     (50 * NSEC_PER_MSEC)
 #define CALL_TIME      (2 * NSEC_PER_SEC)
-#define BEGIN_TIME     (3 * NSEC_PER_SEC) // longer than a program waits for its recorder
+#define BEGIN_TIME     (3 * NSEC_PER_SEC) // longer than a woken program waits for its recorder
 #define PAUSE_NS       2000000
 #define BEGIN_PAUSE_NS 20000000
 #define STACK_BYTES    (256u << 10)
