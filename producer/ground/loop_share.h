@@ -12,7 +12,7 @@
 
 // A share is a part of one processor. Unused time counts for later, but not for more than a period.
 #define LOOP_SHARE_PART   4
-#define LOOP_SHARE_PERIOD NSEC_PER_SEC
+#define LOOP_SHARE_PERIOD (NSEC_PER_SEC / 2)
 
 // All zero: nothing was spent.
 struct loop_share {

@@ -305,14 +305,14 @@ static void a_share_limits_its_timers(void **state)
     loop_free(loop);
 }
 
-static void a_share_keeps_unused_time_for_a_second(void **state)
+static void a_share_keeps_unused_time_for_a_period(void **state)
 {
     (void)state;
     struct loop_share share = {0};
     const nsec_t now = 100 * NSEC_PER_SEC;
     assert_true(loop_share_is_left(NULL, now));
-    loop_share_spend(&share, NSEC_PER_SEC / 4, now);
-    assert_true(loop_share_is_left(&share, now)); // the time of the last second
+    loop_share_spend(&share, LOOP_SHARE_PERIOD / LOOP_SHARE_PART, now);
+    assert_true(loop_share_is_left(&share, now)); // the time of the last period
     loop_share_spend(&share, NSEC_PER_MSEC, now);
     assert_false(loop_share_is_left(&share, now));
     assert_true(loop_share_is_left(&share, now + 4 * NSEC_PER_MSEC));
@@ -370,7 +370,7 @@ int main(void)
         cmocka_unit_test(callbacks_may_remove_what_is_due),
         cmocka_unit_test(past_timers_do_not_starve_io),
         cmocka_unit_test(a_share_limits_its_timers),
-        cmocka_unit_test(a_share_keeps_unused_time_for_a_second),
+        cmocka_unit_test(a_share_keeps_unused_time_for_a_period),
         cmocka_unit_test(quit_ends_one_run),
         cmocka_unit_test(what_cannot_be_waited_for_is_refused),
     };

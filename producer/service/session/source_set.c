@@ -25,7 +25,7 @@
 #include "producer/service/triggers/name_regex.h"
 
 #define FIRST_SOURCE_SEQUENCE_ID 2
-#define START_AHEAD              (NSEC_PER_SEC / 5) // of the share: most sessions start at once
+#define START_AHEAD              (NSEC_PER_SEC / 2) // of the share: most sessions start at once
 #define NO_TIME_TO_OPEN          "the recordings of its user have taken more than a quarter of a processor"
 #define STARTS_LATE              "its user had time for its start"
 
