@@ -414,6 +414,23 @@ class Record(Case):
                          r"(lost|late)\n  no verdict yet: .* \(mmsql verdict trace\)\n$")
         self.assertTrue(self.slow_one_is_gone())
 
+    def test_a_signal_ends_the_wait(self):
+        mmtrace = self.with_slow_mmsql()
+        (self.dir / "config").write_text(QUIET_CONFIG)
+        for _ in range(5):  # on a busy machine, the signal may come after the wait
+            (self.dir / "pid").unlink(missing_ok=True)
+            with lib.Popen([mmtrace, "record", "-c", "config", "-o", "trace"], cwd=self.dir,
+                           stderr=subprocess.PIPE, text=True) as recorder:
+                lib.wait_for(lambda: recorder.poll() is not None or (self.dir / "pid").exists()
+                             and (self.dir / "pid").read_text(), "the verdict")
+                recorder.send_signal(signal.SIGINT)
+                said = recorder.communicate(timeout=60)[1]
+            self.assertEqual(recorder.returncode, 0, said)
+            self.assertTrue(self.slow_one_is_gone())
+            if "no verdict yet" not in said:
+                break
+        self.assertRegex(said, r"^mmtrace: trace: .* (lost|late)\n$")
+
     def test_child_that_closes_its_output_and_stays_is_ended(self):
         mmtrace = self.with_slow_mmsql("exec >&- 2>&-; exec sleep 60")
         (self.dir / "config").write_text(QUIET_CONFIG)
