@@ -20,8 +20,7 @@ void trace_link_drop(struct trace_link *link); // for a link that has not begun
 
 // Begins the link. The VM must be live. `at_start`: the profile includes the program's first
 // allocations; this may take as long as recorder_wait_max() says if a recorder exists and does not
-// answer. Returns false if
-// no thread could be made.
+// answer. Returns false if no thread could be made.
 bool trace_link_begin(struct trace_link *link, bool at_start);
 // Ends the link for good. `disposes`: the JVMTI environment is disposed too, some time later.
 void trace_link_end(struct trace_link *link, bool disposes);
