@@ -239,20 +239,31 @@ class Stacks(unittest.TestCase):
                                           "(utid) join process using (upid)"), [[program.pid]])
         self.assertGreater(with_function(folded(self.trace), "burn_hot"), 0)
 
-    def test_programs_that_end_at_once_have_their_names(self):
-        """The folder is closed to others: files are read with the rights of the programs."""
+    def names_of_brief_programs(self, run):
+        """Whether each process that burned time has the program's name: a set. `run`, a command of
+        the shell, runs the program once. The folder is closed to others: files are read with the
+        rights of the programs."""
         program = shutil.copy(TRUTH, pathlib.Path(self.folder, "brief_truth"))
-        runs = f"i=0; while [ $i -lt 20 ]; do {program} burn 0.005; i=$((i+1)); done"
+        runs = f"i=0; while [ $i -lt 20 ]; do {run.format(program)}; i=$((i+1)); done"
         self.record("cpu", "-F", "1000", "--", "sh", "-c", runs)
-        stacks = folded(self.trace, "--of", "cpu")
-        self.assertGreater(with_function(stacks, "burn_hot"), 0, stacks)
-        self.assertEqual(with_function(stacks, "[brief_truth]"), 0, stacks)
         names = rows(self.trace, """
-            select distinct coalesce(p.name, '') like '%brief_truth' from perf_sample s
+            select distinct p.name from perf_sample s
             join thread using (utid) join process p using (upid)
             join stack_profile_callsite c on c.id = s.callsite_id
             join stack_profile_frame f on f.id = c.frame_id where f.name like 'burn%'""")
-        self.assertEqual(names, [[1]])
+        return {pathlib.Path(name or "").name for name, in names}
+
+    def test_programs_that_end_at_once_have_their_names(self):
+        self.assertEqual(self.names_of_brief_programs("{} burn 0.005"), {"brief_truth"})
+        stacks = folded(self.trace, "--of", "cpu")
+        self.assertGreater(with_function(stacks, "burn_hot"), 0, stacks)
+        self.assertEqual(with_function(stacks, "[brief_truth]"), 0, stacks)
+
+    def test_processes_that_were_another_program_have_their_last_name(self):
+        """The shell's child is looked up before it executes the program."""
+        busy = "n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done"
+        self.assertEqual(self.names_of_brief_programs(f"({busy}; exec {{}} burn 0.005)"),
+                         {"brief_truth"})
 
     def test_a_process_that_is_not_there_is_refused(self):
         self.trace.write_bytes(b"older")

@@ -139,6 +139,39 @@ static void an_ended_thread_has_its_process(void **state)
     fixture_done(&f);
 }
 
+// A process executes another program, and ends before it is looked up again: it is gone, or a
+// zombie. A process that ends with its known name keeps its command line.
+static void an_ended_process_has_its_last_program(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char tracefs[128];
+    begin_ended(&f, &setup, tracefs, 1 << 20);
+    fixture_start(&f, &setup.config);
+    for (int pid = 300; pid < 303; pid++) {
+        write_process(&f, (struct fake){.pid = pid, .comm = "sh", .n_threads = 1, .rss_kb = 20},
+                      "sh\0-c", 5);
+        pid_feed_publish(&f.pids, pid);
+    }
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    assert_process(&f, 300, "sh");
+    remove_tree(&f, "proc/300");
+    remove_tree(&f, "proc/302");
+    write_process(&f, (struct fake){.pid = 301, .comm = "zombie", .n_threads = 1}, "", 0);
+    for (int pid = 300; pid < 303; pid++) {
+        pid_feed_forget(&f.pids, pid);
+        pid_feed_publish(&f.pids, pid);
+        exit_of(&f, pid, pid == 300 ? "program" : pid == 301 ? "zombie" : "sh");
+    }
+    f.class->flush(f.source);
+    assert_process(&f, 300, "program");
+    assert_process(&f, 301, "zombie");
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 302, tracefs, 128), 1);
+    f.class->stop(f.source);
+    fixture_done(&f);
+}
+
 // More tasks end at once than can wait for their exits: no task is left out.
 static void many_tasks_may_end_at_once(void **state)
 {
@@ -443,6 +476,7 @@ int main(void)
         cmocka_unit_test(ended_tasks_have_the_kernels_names),
         cmocka_unit_test(each_task_waits_for_its_own_exit),
         cmocka_unit_test(an_ended_thread_has_its_process),
+        cmocka_unit_test(an_ended_process_has_its_last_program),
         cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(a_task_without_a_name_replaces_no_name),
         cmocka_unit_test(owners_of_an_id_are_distinguished),

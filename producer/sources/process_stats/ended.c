@@ -13,6 +13,9 @@
 // reader holds the list, the kernel notes no names. A task without a name in either place becomes a
 // process without a name.
 //
+// A known process may have executed another program since it was looked up. Its exit then has
+// another name, which is written as well.
+//
 // The kernel gives the id of a freed task to a new task. So that readers can distinguish the two,
 // the trace has the kernel's event of the free after the name: for each task that is named, and for
 // no other task. The event is in the buffer of the names, because the buffer of events may lose the
@@ -21,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -144,11 +148,12 @@ static void write_freed(struct process_stats *ps, const struct freed_task *task,
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }
 
-// Removes the task from the first `*n` ended tasks.
+// Removes the task from the first `*n` ended tasks. Returns false if the trace has a name of the
+// task: only an exit is a better source.
 static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
 {
     for (size_t i = 0; i < *n; i++) {
-        if (ps->ended[i].tid != tid)
+        if (ps->ended[i].tid != tid || ps->ended[i].known[0])
             continue;
         ps->n_ended--;
         --*n;
@@ -245,6 +250,14 @@ static void read_names(struct process_stats *ps, int fd, size_t *n)
     }
 }
 
+// The kernel shows the names of workers longer than they are: "kworker/0:1-events".
+static bool is_same_name(const char *known, const char *name)
+{
+    return strlen(known) >= sizeof(((struct exited_task *)NULL)->name)
+               ? strncmp(known, name, strlen(name)) == 0
+               : strcmp(known, name) == 0;
+}
+
 // Writes the tasks whose exits were read.
 static void write_exited(struct process_stats *ps)
 {
@@ -255,8 +268,10 @@ static void write_exited(struct process_stats *ps)
             ps->ended[n_left++] = ps->ended[i];
             continue;
         }
-        write_by_exit(ps, task);
         task->named = true;
+        if (is_same_name(ps->ended[i].known, task->name))
+            continue;
+        write_by_exit(ps, task);
         if (task->freed.time) {
             unfreed_at(ps, task->tid)->tid = 0;
             write_freed(ps, &task->freed, ENDED_KEY(task->tid));
@@ -296,8 +311,9 @@ static void write_by_list(struct process_stats *ps, size_t n)
     if (fd >= 0)
         read_names(ps, fd, &n);
     for (size_t i = 0; i < n; i++)
-        write_ended(ps, ps->ended[i].tid, ps->ended[i].tid, span_over(NULL, 0),
-                    ps->scan_time); // the list does not have their names
+        if (!ps->ended[i].known[0])
+            write_ended(ps, ps->ended[i].tid, ps->ended[i].tid, span_over(NULL, 0),
+                        ps->scan_time); // the list does not have their names
     ps->n_ended -= n;
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
@@ -316,7 +332,7 @@ void ended_write(struct process_stats *ps, bool now)
         write_by_list(ps, n);
 }
 
-void ended_add(struct process_stats *ps, int32_t tid)
+void ended_add(struct process_stats *ps, int32_t tid, const char *known)
 {
     if (!ps->env.names_ended || unfreed_at(ps, tid)->tid == tid)
         return;
@@ -324,6 +340,8 @@ void ended_add(struct process_stats *ps, int32_t tid)
         ended_write(ps, false);
     if (ps->n_ended == N_ENDED_MAX)
         ended_write(ps, true);
-    ps->ended[ps->n_ended++] =
-        (struct ended_task){tid, ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE};
+    struct ended_task *task = &ps->ended[ps->n_ended++];
+    *task = (struct ended_task){.tid = tid,
+                                .due = ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE};
+    snprintf(task->known, sizeof(task->known), "%s", known);
 }

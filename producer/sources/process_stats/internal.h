@@ -51,7 +51,8 @@ struct process {
 
 struct ended_task {
     int32_t tid;
-    nsec_t due; // end of the wait for its exit
+    nsec_t due;                 // end of the wait for its exit
+    char known[COMM_BYTES_MAX]; // its name in the trace; "": none
 };
 
 struct freed_task {
@@ -190,8 +191,8 @@ void tree_write_all(struct process_stats *ps);
 
 // ended.c
 
-// Adds a task that is unknown and no longer in /proc.
-void ended_add(struct process_stats *ps, int32_t tid);
+// Adds a task that is no longer in /proc. `known` is its name in the trace; "" if it has none.
+void ended_add(struct process_stats *ps, int32_t tid, const char *known);
 void ended_note_exit(struct process_stats *ps, const struct task_end *end);
 void ended_note_free(struct process_stats *ps, const struct task_end *end);
 // Notes that a task will be looked up.

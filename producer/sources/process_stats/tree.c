@@ -88,8 +88,10 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     ssize_t size =
         process_file_text(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
     struct span cmdline = span_over(ps->text, size > 0 ? (size_t)size : 0);
+    bool same_name = strncmp(process->comm, status->name, sizeof(process->comm)) == 0;
     memcpy(process->comm, status->name, sizeof(process->comm));
-    if (process->with_cmdline && (!status->has_memory || process_file_is_late(size))) {
+    if (process->with_cmdline &&
+        ((!status->has_memory && same_name) || process_file_is_late(size))) {
         process->written = true; // the command line in the trace is better than none
         return;
     }
@@ -169,8 +171,8 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
         return;
     struct process_status status;
     if (!read_status(ps->status, ps->env.roots->proc, tid, &status)) {
-        if (!process && !mark)
-            ended_add(ps, tid);
+        if (process || !mark)
+            ended_add(ps, tid, process ? process->comm : "");
         if (process)
             process_end(ps, process);
         process_end_thread(ps, tid);
