@@ -58,8 +58,11 @@ class WithoutDescriptors(unittest.TestCase):
         hard, seen = resource.prlimit(self.pid, resource.RLIMIT_NOFILE)[1], []
 
         def is_at_rest():
-            seen.append(first_free(self.pid))
-            return len(seen) > 10 and len(set(seen[-10:])) == 1
+            """A daemon that waits for a processor, or for a helper, may have descriptors that it
+            closes later."""
+            works = not states.sleeps(self.pid, 0) or states.names_of_children(self.pid)
+            seen.append(None if works else first_free(self.pid))
+            return len(seen) > 10 and len(set(seen[-10:])) == 1 and seen[-1]
         lib.wait_for(is_at_rest, "descriptors at rest")
         resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (seen[-1], hard))
 
