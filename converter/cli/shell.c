@@ -251,6 +251,7 @@ static void tables_execute(struct shell *shell, const char *name)
     pager_begin(shell);
     char verb[] = "tables";
     char *argv[] = {verb, (char *)(uintptr_t)name, NULL};
+    optind = 0; // getopt() begins anew
     verb_tables.run(*name ? 2 : 1, argv);
     pager_end(shell);
 }

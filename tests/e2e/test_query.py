@@ -747,6 +747,16 @@ class Shell(Case):
         done = lib.run(lib.MMSQL, "query", self.db, input="SELECT x;\n")
         self.assertEqual(done.returncode, 1)
 
+    def test_commands_after_options(self):
+        asked = ".tables\n.tables process\n.schema thread\n.tables process\n"
+        plain = lib.run(lib.MMSQL, "query", self.db, input=asked)
+        self.assertEqual((plain.returncode, plain.stderr), (0, ""))
+        for text in (r"(?m)^thread +\S", r"(?m)^ *start_ts +\S"):
+            self.assertRegex(plain.stdout, text)
+        for options in (["-q"], ["--csv", "-q"], ["--max-memory", "4 GiB"]):
+            done = lib.run(lib.MMSQL, "query", *options, self.db, input=asked)
+            self.assertEqual((done.returncode, done.stdout), (0, plain.stdout), options)
+
 
 class Tables(Case):
     def test_every_table_and_view_is_explained(self):
