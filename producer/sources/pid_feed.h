@@ -28,8 +28,8 @@ struct pid_feed {
     // Called for each pid that is new to the cache: at least once per published pid, and again if
     // pids displace each other. Borrowed; NULL: no listener.
     void (*seen)(void *userdata, int32_t pid);
-    // As `seen`; called each time a pid ended or changed its name.
-    void (*changed)(void *userdata, int32_t pid);
+    // As `seen`; called each time a pid ended, changed its name, or executed another program.
+    void (*changed)(void *userdata, int32_t pid, bool executed);
     // Called for each task that exits, and for each that the kernel frees. The function must not
     // write packets, because a packet of events may be open.
     void (*exited)(void *userdata, const struct task_end *end);
@@ -80,8 +80,9 @@ static inline void pid_feed_free(struct pid_feed *feed, const struct task_end *e
         feed->freed(feed->userdata, end);
 }
 
-// Notes that the pid ended or changed its name. The next publication of the pid counts as new.
-static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
+// Notes that the pid ended, changed its name, or (`executed`) may have executed another program.
+// The next publication of the pid counts as new.
+static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid, bool executed)
 {
     if (pid <= 0)
         return;
@@ -89,5 +90,5 @@ static inline void pid_feed_forget(struct pid_feed *feed, int32_t pid)
     if (*slot == pid)
         *slot = 0;
     if (feed->changed)
-        feed->changed(feed->userdata, pid);
+        feed->changed(feed->userdata, pid, executed);
 }

@@ -139,35 +139,56 @@ static void an_ended_thread_has_its_process(void **state)
     fixture_done(&f);
 }
 
+static void write_shell(struct source_fixture *f, int pid)
+{
+    write_process(f, (struct fake){.pid = pid, .comm = "sh", .n_threads = 1, .rss_kb = 20},
+                  "sh\0-c", 5);
+    pid_feed_publish(&f->pids, pid);
+}
+
+static void end_as(struct source_fixture *f, int pid, bool executed, const char *name)
+{
+    pid_feed_forget(&f->pids, pid, executed);
+    pid_feed_publish(&f->pids, pid);
+    exit_of(f, pid, name);
+}
+
 // A process executes another program, and ends before it is looked up again: it is gone, or a
-// zombie. A process that ends with its known name keeps its command line.
+// zombie. A process that ends with its known name, or renamed itself, keeps its command line.
 static void an_ended_process_has_its_last_program(void **state)
 {
     (void)state;
     struct source_fixture f;
     struct setup setup;
-    char tracefs[128];
+    char tracefs[128], name[64];
     begin_ended(&f, &setup, tracefs, 1 << 20);
     fixture_start(&f, &setup.config);
-    for (int pid = 300; pid < 303; pid++) {
-        write_process(&f, (struct fake){.pid = pid, .comm = "sh", .n_threads = 1, .rss_kb = 20},
-                      "sh\0-c", 5);
-        pid_feed_publish(&f.pids, pid);
-    }
+    for (int pid = 300; pid < 306; pid++)
+        write_shell(&f, pid);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_process(&f, 300, "sh");
-    remove_tree(&f, "proc/300");
-    remove_tree(&f, "proc/302");
-    write_process(&f, (struct fake){.pid = 301, .comm = "zombie", .n_threads = 1}, "", 0);
-    for (int pid = 300; pid < 303; pid++) {
-        pid_feed_forget(&f.pids, pid);
-        pid_feed_publish(&f.pids, pid);
-        exit_of(&f, pid, pid == 300 ? "program" : pid == 301 ? "zombie" : "sh");
+    for (int pid = 300; pid < 304; pid++) {
+        char path[32];
+        snprintf(path, sizeof(path), "proc/%d", pid);
+        remove_tree(&f, path);
     }
+    write_process(&f, (struct fake){.pid = 304, .comm = "zombie", .n_threads = 1}, "", 0);
+    write_process(&f, (struct fake){.pid = 305, .comm = "worker", .n_threads = 1}, "", 0);
+    end_as(&f, 300, true, "program");
+    end_as(&f, 301, true, "sh");
+    end_as(&f, 302, false, "worker");
+    exit_of(&f, 303, "former owner");
+    end_as(&f, 304, true, "zombie");
+    end_as(&f, 305, false, "worker");
     f.class->flush(f.source);
     assert_process(&f, 300, "program");
-    assert_process(&f, 301, "zombie");
-    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 302, tracefs, 128), 1);
+    assert_process(&f, 304, "zombie");
+    const int same[] = {301, 302, 303, 305};
+    for (size_t i = 0; i < ELEMENTS(same); i++) {
+        assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, same[i], name, sizeof(name)),
+                         1);
+        assert_string_equal(name, "sh");
+    }
     f.class->stop(f.source);
     fixture_done(&f);
 }
@@ -215,7 +236,7 @@ static void a_task_without_a_name_replaces_no_name(void **state)
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_process(&f, 999, "first");
     exit_of(&f, 999 + N_EXITED, "another"); // takes the place of the exit
-    pid_feed_forget(&f.pids, 999);
+    pid_feed_forget(&f.pids, 999, false);
     pid_feed_publish(&f.pids, 999);
     f.class->flush(f.source);
     struct packet_buffer_stats stats;
@@ -305,11 +326,11 @@ static void owners_of_an_id_are_distinguished(void **state)
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_lives(&f, 999, "first - second - ");
     pid_feed_publish(&f.pids, 999); // an event of another processor, which was read late
-    pid_feed_forget(&f.pids, 999);
+    pid_feed_forget(&f.pids, 999, false);
     pid_feed_publish(&f.pids, 999);
     f.class->flush(f.source);
     assert_lives(&f, 999, "first - second - ");
-    pid_feed_forget(&f.pids, 999);
+    pid_feed_forget(&f.pids, 999, false);
     pid_feed_publish(&f.pids, 999);
     exit_of(&f, 999, "third");
     f.class->flush(f.source);
@@ -345,6 +366,45 @@ static void late_ends_leave_no_task_without_a_name(void **state)
     f.class->flush(f.source);
     assert_lives(&f, 998, "by list ");
     assert_lives(&f, 999, "by exit - by list ");
+    fixture_done(&f);
+}
+
+// A process executes another program and ends, and the kernel frees the process: before it is
+// looked up, before its exit is read, or after both.
+static void a_freed_process_has_its_last_program(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char tracefs[128];
+    begin_ended(&f, &setup, tracefs, 16 << 10);
+    setup.process_stats.proc_stats_poll_ms = 1;
+    write_app(&f, 100);
+    fixture_start(&f, &setup.config);
+    for (int pid = 300; pid < 303; pid++)
+        write_shell(&f, pid);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    for (int pid = 300; pid < 303; pid++) {
+        char path[32];
+        snprintf(path, sizeof(path), "proc/%d", pid);
+        pid_feed_forget(&f.pids, pid, true);
+        remove_tree(&f, path);
+    }
+    pid_feed_publish(&f.pids, 300);
+    exit_of(&f, 300, "first");
+    free_of(&f, 300);
+    pid_feed_publish(&f.pids, 301);
+    pid_feed_publish(&f.pids, 302);
+    fixture_run(&f, 2 * NSEC_PER_MSEC); // the two wait for their exits
+    exit_of(&f, 301, "second");
+    free_of(&f, 301);
+    exit_of(&f, 302, "third");
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    free_of(&f, 302);
+    f.class->flush(f.source);
+    assert_lives(&f, 300, "sh first - ");
+    assert_lives(&f, 301, "sh second - ");
+    assert_lives(&f, 302, "sh third - ");
     fixture_done(&f);
 }
 
@@ -477,6 +537,7 @@ int main(void)
         cmocka_unit_test(each_task_waits_for_its_own_exit),
         cmocka_unit_test(an_ended_thread_has_its_process),
         cmocka_unit_test(an_ended_process_has_its_last_program),
+        cmocka_unit_test(a_freed_process_has_its_last_program),
         cmocka_unit_test(many_tasks_may_end_at_once),
         cmocka_unit_test(a_task_without_a_name_replaces_no_name),
         cmocka_unit_test(owners_of_an_id_are_distinguished),

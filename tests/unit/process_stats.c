@@ -55,7 +55,7 @@ static void pids_of_others_are_looked_up(void **state)
     pid_feed_publish(&f.pids, 101);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_thread(&f, 101, "worker");
-    pid_feed_forget(&f.pids, 101);
+    pid_feed_forget(&f.pids, 101, false);
     pid_feed_publish(&f.pids, 101);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_thread(&f, 101, "renamed");
@@ -355,7 +355,7 @@ static void names_of_the_dead_are_given_up(void **state)
         char path[32];
         snprintf(path, sizeof(path), "proc/%d", dead[i]);
         remove_tree(&f, path);
-        pid_feed_forget(&f.pids, dead[i]);
+        pid_feed_forget(&f.pids, dead[i], false);
         pid_feed_publish(&f.pids, dead[i]);
     }
     fixture_run(&f, 2 * NSEC_PER_MSEC);

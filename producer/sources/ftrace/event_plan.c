@@ -380,7 +380,7 @@ uint8_t *event_plan_encode(const struct event_plan *plan, struct event_context *
     if (__builtin_expect(record->size < plan->record_min, 0))
         return NULL;
     if (__builtin_expect(plan->pid_changes, 0))
-        pid_feed_forget(context->pids, LOAD(int32_t, record->data + plan->pid_changes));
+        pid_feed_forget(context->pids, LOAD(int32_t, record->data + plan->pid_changes), false);
 
     uint8_t *p = out, *event = out + 2;
     p[0] = TAG_BUNDLE_EVENT;

@@ -142,7 +142,7 @@ int heap_arrivals_welcome(struct heap_source *heap, int32_t pid, int fd, bool fr
     else {
         // A process that asks at its start may have executed another program, and have a new name.
         if (from_startup && heap->env.pids)
-            pid_feed_forget(heap->env.pids, pid);
+            pid_feed_forget(heap->env.pids, pid, true);
         heap_arrivals_publish(heap, pid);
     }
     return r;

@@ -378,7 +378,7 @@ static void record_take(struct perf_source *perf, const struct perf_record *reco
         if (perf->is_limited && changes_process(record))
             process_doubt(perf, record->pid, record->time);
         if (record->kind == PERF_EXECUTED || record->kind == PERF_NAMED)
-            pid_feed_forget(perf->env.pids, (int32_t)record->tid);
+            pid_feed_forget(perf->env.pids, (int32_t)record->tid, record->kind == PERF_EXECUTED);
         if (record->kind == PERF_EXITED)
             end_publish(perf, record);
         perf_tasks_note(&perf->tasks, record);

@@ -13,8 +13,8 @@
 // reader holds the list, the kernel notes no names. A task without a name in either place becomes a
 // process without a name.
 //
-// A known process may have executed another program since it was looked up. Its exit then has
-// another name, which is written as well.
+// A known process may execute another program and end before it is looked up again. The name of its
+// exit is then written, too, if it differs.
 //
 // The kernel gives the id of a freed task to a new task. So that readers can distinguish the two,
 // the trace has the kernel's event of the free after the name: for each task that is named, and for
@@ -61,20 +61,58 @@ void ended_note_unfreed(struct process_stats *ps, int32_t tid, nsec_t named)
         *unfreed_at(ps, tid) = (struct unfreed_task){tid, named};
 }
 
+static struct former_name former_of(const struct process *process)
+{
+    struct former_name former = {.time = process->named};
+    if (process->kept)
+        memcpy(former.text, process->comm, sizeof(former.text));
+    return former;
+}
+
+// The kernel shows the names of workers longer than they are: "kworker/0:1-events".
+static bool is_same_name(const char *known, const char *name)
+{
+    return strlen(known) >= sizeof(((struct exited_task *)NULL)->name)
+               ? strncmp(known, name, strlen(name)) == 0
+               : strcmp(known, name) == 0;
+}
+
+// Returns whether the exit is of the process with the former name, and has another name.
+static bool is_renamed(const struct former_name *former, const struct exited_task *exited)
+{
+    return former->text[0] && exited->time > former->time &&
+           !is_same_name(former->text, exited->name);
+}
+
+// Returns the former name of a task that waits for its exit; otherwise no name.
+static struct former_name former_of_waiting(const struct process_stats *ps, int32_t tid)
+{
+    for (size_t i = 0; i < ps->n_ended; i++)
+        if (ps->ended[i].tid == tid)
+            return ps->ended[i].former;
+    return (struct former_name){0};
+}
+
 // Forgets the task, which was freed at `time`. Returns whether the trace has its name, under the
-// key *ret_key. A name from after `time` does not count: the next task with the id has this name.
-static bool take_named(struct process_stats *ps, int32_t tid, nsec_t time, uint64_t *ret_key)
+// key *ret_key, and the name if it may be a former one. A name from after `time` does not count:
+// the next task with the id has this name.
+static bool take_named(struct process_stats *ps, int32_t tid, nsec_t time, uint64_t *ret_key,
+                       struct former_name *ret_former)
 {
     struct unfreed_task *unfreed = unfreed_at(ps, tid);
     if (unfreed->tid == tid) {
         unfreed->tid = 0;
         *ret_key = ENDED_KEY(tid);
+        if (!unfreed->named) // not by an exit
+            *ret_former = former_of_waiting(ps, tid);
         return unfreed->named < time;
     }
     struct process *process = process_find(ps, tid);
     if (process) {
         bool named = process->kept;
         *ret_key = process_mark(process);
+        if (process->executed)
+            *ret_former = former_of(process);
         process_remove(ps, process);
         return named;
     }
@@ -111,7 +149,14 @@ void ended_note_free(struct process_stats *ps, const struct task_end *end)
         .key = ENDED_KEY(end->tid),
     };
     bool is_seen = take_seen(ps, end->tid);
-    if (!take_named(ps, end->tid, end->time, &freed.key)) {
+    struct former_name former = {0};
+    if (take_named(ps, end->tid, end->time, &freed.key, &former)) {
+        if (is_exit_of && !exited->named && is_renamed(&former, exited)) {
+            freed.former_key = freed.key;
+            freed.key = ENDED_KEY(end->tid);
+            freed.exited = *exited;
+        }
+    } else {
         if (!is_exit_of || exited->named)
             return;
         if (!is_seen) {
@@ -148,12 +193,11 @@ static void write_freed(struct process_stats *ps, const struct freed_task *task,
         packet_writer_end_retained(ps->env.writer, PACKET_RETAIN_FORGET, key);
 }
 
-// Removes the task from the first `*n` ended tasks. Returns false if the trace has a name of the
-// task: only an exit is a better source.
+// Removes the task from the first `*n` ended tasks.
 static bool take_ended(struct process_stats *ps, int32_t tid, size_t *n)
 {
     for (size_t i = 0; i < *n; i++) {
-        if (ps->ended[i].tid != tid || ps->ended[i].known[0])
+        if (ps->ended[i].tid != tid)
             continue;
         ps->n_ended--;
         --*n;
@@ -214,6 +258,8 @@ void ended_write_freed(struct process_stats *ps)
         if (entry->exited.tid) {
             write_by_exit(ps, &entry->exited);
             unfreed_at(ps, entry->task.tid)->tid = 0;
+            if (entry->former_key && entry->former_key != entry->key)
+                process_forget_names(ps, entry->former_key);
         }
         write_freed(ps, &entry->task, entry->key);
     }
@@ -250,26 +296,19 @@ static void read_names(struct process_stats *ps, int fd, size_t *n)
     }
 }
 
-// The kernel shows the names of workers longer than they are: "kworker/0:1-events".
-static bool is_same_name(const char *known, const char *name)
-{
-    return strlen(known) >= sizeof(((struct exited_task *)NULL)->name)
-               ? strncmp(known, name, strlen(name)) == 0
-               : strcmp(known, name) == 0;
-}
-
 // Writes the tasks whose exits were read.
 static void write_exited(struct process_stats *ps)
 {
     size_t n_left = 0;
     for (size_t i = 0; i < ps->n_ended; i++) {
+        const struct former_name *former = &ps->ended[i].former;
         struct exited_task *task = exited_at(ps, ps->ended[i].tid);
-        if (task->tid != ps->ended[i].tid || task->named) {
+        if (task->tid != ps->ended[i].tid || task->named || task->time < former->time) {
             ps->ended[n_left++] = ps->ended[i];
             continue;
         }
         task->named = true;
-        if (is_same_name(ps->ended[i].known, task->name))
+        if (former->text[0] && !is_renamed(former, task))
             continue;
         write_by_exit(ps, task);
         if (task->freed.time) {
@@ -280,15 +319,15 @@ static void write_exited(struct process_stats *ps)
     ps->n_ended = n_left;
 }
 
-// Drops the tasks among the first `n` that are named already. Returns the number of remaining
-// tasks.
+// Drops the tasks among the first `n` that are named already: only an exit is better than a former
+// name. Returns the number of remaining tasks.
 static size_t drop_named(struct process_stats *ps, size_t n)
 {
     size_t n_left = 0;
     for (size_t i = 0; i < ps->n_ended; i++) {
         int32_t tid = ps->ended[i].tid;
         const struct exited_task *task = exited_at(ps, tid);
-        if (i < n && task->tid == tid && task->named)
+        if (i < n && ((task->tid == tid && task->named) || ps->ended[i].former.text[0]))
             continue;
         ps->ended[n_left++] = ps->ended[i];
     }
@@ -311,9 +350,8 @@ static void write_by_list(struct process_stats *ps, size_t n)
     if (fd >= 0)
         read_names(ps, fd, &n);
     for (size_t i = 0; i < n; i++)
-        if (!ps->ended[i].known[0])
-            write_ended(ps, ps->ended[i].tid, ps->ended[i].tid, span_over(NULL, 0),
-                        ps->scan_time); // the list does not have their names
+        write_ended(ps, ps->ended[i].tid, ps->ended[i].tid, span_over(NULL, 0),
+                    ps->scan_time); // the list does not have their names
     ps->n_ended -= n;
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
@@ -332,7 +370,7 @@ void ended_write(struct process_stats *ps, bool now)
         write_by_list(ps, n);
 }
 
-void ended_add(struct process_stats *ps, int32_t tid, const char *known)
+void ended_add(struct process_stats *ps, int32_t tid, const struct process *process)
 {
     if (!ps->env.names_ended || unfreed_at(ps, tid)->tid == tid)
         return;
@@ -343,5 +381,6 @@ void ended_add(struct process_stats *ps, int32_t tid, const char *known)
     struct ended_task *task = &ps->ended[ps->n_ended++];
     *task = (struct ended_task){.tid = tid,
                                 .due = ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE};
-    snprintf(task->known, sizeof(task->known), "%s", known);
+    if (process)
+        task->former = former_of(process);
 }

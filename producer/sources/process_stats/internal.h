@@ -33,6 +33,7 @@ struct process {
     uint32_t serial;     // distinguishes two owners of one pid
     bool kept;           // the trace has its names under its key
     bool written;        // kept, and not known to have changed since
+    bool executed;       // another program since its names were written, perhaps
     bool with_cmdline;   // the written names include arguments
     bool is_shown;       // the trace has counters of the process
     bool no_memory;      // kernel threads, zombies
@@ -42,6 +43,7 @@ struct process {
     uint32_t n_threads;  // number when they were last written
     uint32_t generation; // of the last walk over /proc that met the process
     uint64_t start_ticks;
+    nsec_t named;       // time of its names in the trace
     nsec_t seen;        // time of the last poll that met the process
     uint32_t fds_round; // the last round that wrote its open files
     char comm[COMM_BYTES_MAX];
@@ -49,10 +51,16 @@ struct process {
     struct process_counters last;
 };
 
+// The name that the trace has of a process.
+struct former_name {
+    char text[COMM_BYTES_MAX]; // "": none
+    nsec_t time;
+};
+
 struct ended_task {
     int32_t tid;
-    nsec_t due;                 // end of the wait for its exit
-    char known[COMM_BYTES_MAX]; // its name in the trace; "": none
+    nsec_t due; // end of the wait for its exit
+    struct former_name former;
 };
 
 struct freed_task {
@@ -80,6 +88,7 @@ struct unfreed_task {
 struct freed_entry {
     struct freed_task task;
     uint64_t key;              // of the task's name
+    uint64_t former_key;       // of its former name; 0: none
     struct exited_task exited; // tid 0: the task is named already
 };
 
@@ -161,6 +170,8 @@ bool process_read_times(const struct process_stats *ps, const struct process *pr
 void process_close_files(struct process_stats *ps, struct process *process);
 // Removes the process, and leaves its names in the trace.
 void process_remove(struct process_stats *ps, struct process *process);
+// The names under this key may be dropped once the ring has passed this moment.
+void process_forget_names(struct process_stats *ps, uint64_t key);
 // Ends the process: its names may be dropped once the ring has passed this moment.
 void process_end(struct process_stats *ps, struct process *process);
 // Ends the processes that the last walk over /proc did not meet.
@@ -191,8 +202,9 @@ void tree_write_all(struct process_stats *ps);
 
 // ended.c
 
-// Adds a task that is no longer in /proc. `known` is its name in the trace; "" if it has none.
-void ended_add(struct process_stats *ps, int32_t tid, const char *known);
+// Adds a task that is no longer in /proc. `process`: the known process, if the task is one; otherwise
+// NULL.
+void ended_add(struct process_stats *ps, int32_t tid, const struct process *process);
 void ended_note_exit(struct process_stats *ps, const struct task_end *end);
 void ended_note_free(struct process_stats *ps, const struct task_end *end);
 // Notes that a task will be looked up.

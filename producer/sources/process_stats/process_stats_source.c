@@ -55,12 +55,14 @@ static void pid_seen(void *userdata, int32_t pid)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
-static void pid_changed(void *userdata, int32_t pid)
+static void pid_changed(void *userdata, int32_t pid, bool executed)
 {
     struct process_stats *ps = userdata;
     struct process *process = process_find(ps, pid);
-    if (process)
+    if (process) {
         process->written = false;
+        process->executed |= executed;
+    }
     uint64_t *mark = map64_find(&ps->threads, (uint64_t)pid);
     if (mark)
         *mark |= MARK_STALE;

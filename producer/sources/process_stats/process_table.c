@@ -113,7 +113,7 @@ bool process_read_times(const struct process_stats *ps, const struct process *pr
 }
 
 // Writes an empty packet. When the ring overwrites it, the packet kept under `key` is dropped.
-static void forget(struct process_stats *ps, uint64_t key)
+void process_forget_names(struct process_stats *ps, uint64_t key)
 {
     poll_end_packet(ps);
     if (ps->env.keeps_ended)
@@ -133,8 +133,10 @@ void process_remove(struct process_stats *ps, struct process *process)
 void process_end(struct process_stats *ps, struct process *process)
 {
     poll_write_end(ps, process);
+    if (process->executed)
+        ended_add(ps, process->pid, process);
     if (process->kept) {
-        forget(ps, process_mark(process));
+        process_forget_names(ps, process_mark(process));
         ended_note_unfreed(ps, process->pid, 0);
     }
     process_remove(ps, process);
@@ -145,7 +147,7 @@ void process_end_thread(struct process_stats *ps, int32_t tid)
     const uint64_t *mark = map64_find(&ps->threads, (uint64_t)tid);
     if (!mark)
         return;
-    forget(ps, THREAD_KEY(*mark, tid));
+    process_forget_names(ps, THREAD_KEY(*mark, tid));
     ended_note_unfreed(ps, tid, 0);
     map64_remove(&ps->threads, (uint64_t)tid);
 }

@@ -4,7 +4,8 @@
 // key. A name lives as long as any packet that may need it, and a new name replaces the old one.
 //
 // A dying process loses its command line before it disappears. The names that were written during
-// its life are better than those of a zombie, and are left unchanged.
+// its life are better than those of a zombie, and are left unchanged unless the process executed
+// another program.
 #include <limits.h>
 #include <stdio.h>
 
@@ -88,13 +89,13 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     ssize_t size =
         process_file_text(ps->text, sizeof(ps->text), ps->env.roots->proc, process->pid, "cmdline");
     struct span cmdline = span_over(ps->text, size > 0 ? (size_t)size : 0);
-    bool same_name = strncmp(process->comm, status->name, sizeof(process->comm)) == 0;
-    memcpy(process->comm, status->name, sizeof(process->comm));
-    if (process->with_cmdline &&
-        ((!status->has_memory && same_name) || process_file_is_late(size))) {
-        process->written = true; // the command line in the trace is better than none
+    bool is_late = process_file_is_late(size);
+    bool is_other = process->executed && strcmp(process->comm, status->name) != 0;
+    if (process->with_cmdline && (is_late || (!status->has_memory && !is_other))) {
+        process->written = !is_other; // the command line in the trace is better than none
         return;
     }
+    memcpy(process->comm, status->name, sizeof(process->comm));
     struct wire_writer *w =
         begin_tree(ps, PROCESS_ROOM + span_size(cmdline) + span_size(cmdline) / 2);
     if (!w)
@@ -104,7 +105,9 @@ void tree_write_process(struct process_stats *ps, struct process *process,
         write_thread_message(ps, w, process->pid, process->pid, status);
     if (end_tree(ps, w, process_mark(process))) {
         process->kept = true;
-        process->written = !process_file_is_late(size); // otherwise the next look-up tries again
+        process->named = ps->scan_time;
+        process->executed &= is_late;
+        process->written = !is_late; // otherwise the next look-up tries again
     }
 }
 
@@ -171,8 +174,8 @@ void tree_look_up(struct process_stats *ps, int32_t tid)
         return;
     struct process_status status;
     if (!read_status(ps->status, ps->env.roots->proc, tid, &status)) {
-        if (process || !mark)
-            ended_add(ps, tid, process ? process->comm : "");
+        if (!process && !mark)
+            ended_add(ps, tid, NULL);
         if (process)
             process_end(ps, process);
         process_end_thread(ps, tid);
