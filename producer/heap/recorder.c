@@ -47,15 +47,22 @@ static bool is_in_user_namespace(void)
     return n > 0 && ((size_t)n != sizeof(all) - 1 || memcmp(text, all, sizeof(all) - 1) != 0);
 }
 
-// A recorder belongs to root or to the program's own user.
-static bool is_of_recorder(int fd)
+static bool get_server(int fd, uid_t *ret)
 {
     struct ucred server;
     socklen_t size = sizeof(server);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server, &size) < 0)
         return false;
-    return server.uid == 0 || server.uid == geteuid() ||
-           (server.uid == OVERFLOW_UID && is_in_user_namespace());
+    *ret = server.uid;
+    return true;
+}
+
+// A recorder belongs to root or to the program's own user.
+static bool is_of_recorder(int fd)
+{
+    uid_t uid;
+    return get_server(fd, &uid) &&
+           (uid == 0 || uid == geteuid() || (uid == OVERFLOW_UID && is_in_user_namespace()));
 }
 
 nsec_t recorder_wait_max(const char *name)
@@ -111,7 +118,10 @@ int recorder_receive(int socket_fd, nsec_t wait_max)
 {
     char byte;
     int fd;
+    uid_t uid;
     int64_t n = -ETIMEDOUT;
+    if (wait_max > RECORDER_WAIT && (!get_server(socket_fd, &uid) || uid == OVERFLOW_UID))
+        wait_max = RECORDER_WAIT; // perhaps a stranger
     if (has_answer(socket_fd, wait_max))
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), MSG_DONTWAIT, &fd);
     if (n < 0)

@@ -23,7 +23,8 @@ int recorder_connect(const char *name, bool waits);
 
 // Receives the ring from the recorder. Returns a descriptor or a negative errno: -ECONNREFUSED if
 // the recorder does not want the program or does not answer within `wait_max`, -EPROTO if somebody
-// could change the size of the memory.
+// could change the size of the memory. A server whose user has no number in the program's user
+// namespace has RECORDER_WAIT at most.
 int recorder_receive(int socket_fd, nsec_t wait_max);
 
 // Checks and reads the header of the memory behind `fd`. Returns 0; -EINVAL if the header cannot be

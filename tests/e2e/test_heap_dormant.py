@@ -353,10 +353,10 @@ class Dormant(Heap):
         os.setpriority(os.PRIO_PROCESS, process.pid, 19)
         argv = [str(arg) for arg in (MMTRACE, "heap", "-o", self.trace, "-p", process.pid)]
         with lib.Popen(argv, stderr=subprocess.PIPE, text=True) as recorder:
-            said = self.until_said(recorder, f"process {process.pid}")
+            self.until_said(recorder, f"process {process.pid}: woken")
             recorder.send_signal(signal.SIGINT)
-            recorder.stderr.read()
-        self.assertIn("woken", said)
+            said = recorder.stderr.read()
+        self.assertEqual(recorder.returncode, int("is not profiled" in said), said)
 
     def test_two_recorders(self):
         process = self.begin("python3", "-c", WORK)
