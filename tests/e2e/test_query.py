@@ -753,7 +753,7 @@ class Shell(Case):
         self.assertEqual((plain.returncode, plain.stderr), (0, ""))
         for text in (r"(?m)^thread +\S", r"(?m)^ *start_ts +\S"):
             self.assertRegex(plain.stdout, text)
-        for options in (["-q"], ["--csv", "-q"], ["--max-memory", "4 GiB"]):
+        for options in (["-q"], ["--csv", "-q"], ["--max-memory", "4G"]):
             done = lib.run(lib.MMSQL, "query", *options, self.db, input=asked)
             self.assertEqual((done.returncode, done.stdout), (0, plain.stdout), options)
 
