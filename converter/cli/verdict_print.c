@@ -10,6 +10,7 @@
 
 #include "common/cleanup.h"
 #include "common/str.h"
+#include "common/terminal.h"
 #include "converter/cli/say.h"
 
 static const char *printable(char *to, size_t size, const char *text)
@@ -26,7 +27,8 @@ static bool is_left_out(const struct finding *finding, int without)
 
 void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *indent, int without)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], margin[16];
+    snprintf(margin, sizeof(margin), "%s%s", indent, verdicts->n > 1 ? "  " : "");
     vec_foreach(verdicts, verdict) {
         bool named = verdicts->n < 2;
         vec_foreach(&verdict->findings, finding) {
@@ -35,7 +37,7 @@ void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *in
             if (!named)
                 fprintf(to, "%s%s:\n", indent, printable(path, sizeof(path), verdict->path));
             named = true;
-            fprintf(to, "%s%s%s\n", indent, verdicts->n > 1 ? "  " : "", finding->text);
+            terminal_print(to, margin, finding->text, strlen(finding->text));
         }
     }
 }

@@ -14,7 +14,7 @@ enum {
     VERDICT_WITHOUT_EMPTY = 2, // leave out the sentence "no data about memory pressure"
 };
 
-// Prints one line for each sentence. With several traces, a line with the path precedes the
+// Prints one line for each sentence; on a terminal, lines that fit. With several traces, a line with the path precedes the
 // sentences of each trace.
 void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *indent, int without);
 

@@ -59,8 +59,8 @@ static void memory_add(struct strbuf *text, struct subject *subject, int64_t upi
     sqlite3_bind_int64(row, 3, ts);
     if (!subject_row(subject, row) || sqlite3_column_double(row, 0) <= 0)
         return;
-    text_tell(text, subject, ", which had %B %s", sqlite3_column_double(row, 0),
-              sqlite3_column_int(row, 1) ? "of anonymous memory" : "in memory");
+    text_tell(text, subject, " with %B %s", sqlite3_column_double(row, 0),
+              sqlite3_column_int(row, 1) ? "of anonymous memory" : "of memory");
 }
 
 static void victim_add(struct strbuf *text, struct subject *subject, sqlite3_stmt *row)
@@ -76,9 +76,9 @@ static void victim_add(struct strbuf *text, struct subject *subject, sqlite3_stm
     if (by < 0 || !sqlite3_column_int(row, 5))
         return;
     if (by == utid)
-        strbuf_add_str(text, ", when it allocated memory itself");
+        strbuf_add_str(text, ", after a request of its own");
     else
-        text_tell(text, subject, ", when memory was wanted by %T", NOT_KNOWN, by);
+        text_tell(text, subject, ", after a request of %T", NOT_KNOWN, by);
 }
 
 static bool kills_tell(struct subject *subject)
@@ -98,7 +98,7 @@ static bool kills_tell(struct subject *subject)
     }
     if (!n || subject->code != SQLITE_OK)
         return n > 0;
-    strbuf_add_str(&text, by_kernel ? "Out of memory, the kernel killed "
+    strbuf_add_str(&text, by_kernel ? "Memory ran out: the kernel killed "
                                     : "The low memory killer killed ");
     if (n > 1)
         text_tell(&text, subject, "%N processes: ", n);
@@ -118,7 +118,7 @@ void rule_kill(struct subject *subject)
     int64_t n = vmstat_growth(subject, "oom_kill");
     if (!n)
         return;
-    strbuf_add_str(&text, "Out of memory, the kernel killed ");
+    strbuf_add_str(&text, "Memory ran out: the kernel killed ");
     text_times(&text, n, "process", "processes");
     strbuf_add_str(&text, "; the trace does not say which (record oom/mark_victim).");
     subject_found(subject, VERDICT_KILL, VERDICT_CRITICAL, 0, -1, &text, query_counter);

@@ -6,10 +6,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/terminal.h"
 #include "producer/cli/cli.h"
 
 static void add_count(struct strbuf *out, uint64_t n)
@@ -83,10 +82,8 @@ void progress_print_end(const char *name, const struct session_counts *counts, u
 
 void progress_show_text(const char *text)
 {
-    struct winsize window = {0};
-    // A line that wraps cannot be erased.
-    ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
-    int width = window.ws_col > 1 ? window.ws_col - 1 : 79;
+    unsigned columns = terminal_columns(stderr);
+    int width = columns > 1 ? (int)columns - 1 : 79; // a line that wraps cannot be erased
     fprintf(stderr, "\r%.*s\033[K", width, text);
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/cleanup.h"
+#include "common/terminal.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/converter_child.h"
 
@@ -99,7 +100,7 @@ void verdict_print(const char *path, int cancel_fd)
         err_print(&err, CLI_PROGRAM);
     for (char *line = lines.text, *end; r == 0 && line && *line; line = end + 1) {
         end = strchr(line, '\n');
-        fprintf(stderr, "  %.*s\n", (int)(end ? end - line : (ptrdiff_t)strlen(line)), line);
+        terminal_print(stderr, "  ", line, end ? (size_t)(end - line) : strlen(line));
         if (!end)
             break;
     }

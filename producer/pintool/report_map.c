@@ -4,10 +4,9 @@
 // file's size. The bars are of ASCII characters, which look alike in every terminal, log and mail.
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/terminal.h"
 #include "producer/pintool/report.h"
 
 #define COLUMNS_DEFAULT 100
@@ -20,10 +19,9 @@ static const char levels[] = ".:+*#";
 
 static size_t bar_cells(void)
 {
-    struct winsize window;
-    size_t columns = COLUMNS_DEFAULT;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col)
-        columns = window.ws_col;
+    size_t columns = terminal_columns(stdout);
+    if (!columns)
+        columns = COLUMNS_DEFAULT;
     if (columns < COLUMNS_BESIDE + BAR_MIN)
         return BAR_MIN;
     return columns - COLUMNS_BESIDE < BAR_MAX ? columns - COLUMNS_BESIDE : BAR_MAX;

@@ -527,10 +527,10 @@ class OutOfMemory(Case):
                 "SELECT episodes, dur, max_dur FROM reclaim_by_process WHERE "
                 f"pid = {self.pid} AND kind = 'memcg reclaim'").fetchall()
         self.assertRegex(self.lines,
-                         rf"  Out of memory, the kernel killed {name} \(pid {self.pid}\) at "
+                         rf"  Memory ran out: the kernel killed {name} \(pid {self.pid}\) at "
                          rf"{(ts - start) / 1e9:.2f} s \(")
         if killer == self.pid:
-            self.assertIn("when it allocated memory itself.", self.lines)
+            self.assertIn("after a request of its own.", self.lines)
         self.assertIn("A memory cgroup was at its limit", self.lines)
         waited = re.search(
             rf"{name} \(pid {self.pid}\) waited most for memory: ([\d.]+) (ms|s) in ([\d,]+) "

@@ -202,8 +202,8 @@ void tree_write_all(struct process_stats *ps);
 
 // ended.c
 
-// Adds a task that is no longer in /proc. `process`: the known process, if the task is one; otherwise
-// NULL.
+// Adds a task that is no longer in /proc. `process`: the known process, if the task is one;
+// otherwise NULL.
 void ended_add(struct process_stats *ps, int32_t tid, const struct process *process);
 void ended_note_exit(struct process_stats *ps, const struct task_end *end);
 void ended_note_free(struct process_stats *ps, const struct task_end *end);
