@@ -33,7 +33,7 @@
 #endif
 
 #define CACHESTAT_SINCE "Linux 6.5"
-#define AS_ROOT         "sudo mmtrace ..."
+#define AS_ROOT         "as root: sudo mmtrace record -c CONFIG -o FILE"
 
 void doctor_kernel(const struct doctor_machine *machine, struct doctor_finding *ret)
 {
@@ -61,7 +61,9 @@ static const struct {
     {14, "IPC_LOCK", {"locked memory"}},
     {19, "SYS_PTRACE", {"maps and heaps of other users' processes"}},
     {23, "SYS_NICE", {"raised priority"}},
-    {24, "SYS_RESOURCE", {"short thresholds of pressure", "protection from the OOM killer"}},
+    {24,
+     "SYS_RESOURCE",
+     {"thresholds of pressure over less than 2 s", "protection from the OOM killer"}},
     {34, "SYSLOG", {"names of kernel functions"}},
 };
 
@@ -137,7 +139,7 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
     }
     for (size_t i = 0; i < ELEMENTS(wanted); i++)
         if (!(has >> wanted[i].bit & 1))
-            word_add(missing, sizeof(missing), missing[0] ? " " : "", wanted[i].name);
+            word_add(missing, sizeof(missing), missing[0] ? " CAP_" : "CAP_", wanted[i].name);
     if (!missing[0] && !process_ids_are_of_kernel(machine->proc)) {
         doctor_found(ret, "root in a PID namespace of its own");
         doctor_lacks(ret, "tasks of kernel events have no names, or names of other tasks",
@@ -149,7 +151,8 @@ void doctor_rights(const struct doctor_machine *machine, struct doctor_finding *
         return;
     }
     doctor_found(ret, "root without %s", missing);
-    snprintf(mend, sizeof(mend), "give the unit or container the capabilities %s", missing);
+    snprintf(mend, sizeof(mend), "in the unit: CapabilityBoundingSet=%s (containers: --cap-add)",
+             missing);
     costs_write(has, cost, sizeof(cost));
     doctor_lacks(ret, cost, mend);
 }

@@ -59,8 +59,9 @@ void doctor_daemon(const struct doctor_machine *machine, struct doctor_finding *
         doctor_lacks(ret,
                      r == -EACCES ? "status, clone and record without root do not reach the daemon"
                                   : "when memory gets short, no trace of the time before is kept",
-                     r == -EACCES ? "sudo mmtrace ..., or mmtrace daemon --consumer-group GROUP"
-                                  : way_to_start());
+                     r == -EACCES
+                         ? "sudo mmtrace status, or sudo mmtrace daemon --consumer-group GROUP"
+                         : way_to_start());
         return;
     }
     const char *text = state->tracing_service_version;
@@ -125,12 +126,13 @@ void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *r
     int why = errno;
     size_t n_good = 0, n_bad = 0;
     struct err first = {0};
-    char mend[DOCTOR_TEXT_MAX], line[DOCTOR_TEXT_MAX];
+    char mend[DOCTOR_TEXT_MAX], line[DOCTOR_TEXT_MAX], bad[NAME_MAX + 1] = "";
     char *config CLEANUP(freep) = flight_recorder_find();
     if (config)
         snprintf(mend, sizeof(mend), "sudo install -D -t %s %s", machine->armed_folder, config);
     else
-        snprintf(mend, sizeof(mend), "copy flight_recorder.cfg of mmtrace's sources into %s",
+        snprintf(mend, sizeof(mend),
+                 "in mmtrace's source folder: sudo install -D -t %s configs/flight_recorder.cfg",
                  machine->armed_folder);
     if (!folder) {
         doctor_found(ret, "%s: %s", machine->armed_folder, strerror(why));
@@ -144,13 +146,15 @@ void doctor_armed(const struct doctor_machine *machine, struct doctor_finding *r
             continue;
         if (config_judge(dirfd(folder), entry->d_name, &err) == 0)
             n_good++;
-        else if (n_bad++ == 0)
+        else if (n_bad++ == 0) {
             first = err;
+            str_printable(bad, sizeof(bad), entry->d_name, strlen(entry->d_name));
+        }
     }
     if (n_bad > 0) {
         snprintf(line, sizeof(line), "%.*s", (int)strcspn(first.text, "\n"), first.text);
         doctor_found(ret, "%zu armed, %zu wrong: %s", n_good, n_bad, line);
-        snprintf(mend, sizeof(mend), "mmtrace record --check -c %s/...", machine->armed_folder);
+        snprintf(mend, sizeof(mend), "mmtrace record --check -c %s/%s", machine->armed_folder, bad);
         doctor_lacks(ret, "the daemon ignores the wrong configs", mend);
         return;
     }
