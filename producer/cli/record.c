@@ -397,20 +397,6 @@ static int record_there(struct record *record, struct err *err)
     return code;
 }
 
-// Prints the command that shows the trace, for a person at a terminal.
-static void print_next(const char *path)
-{
-    char name[PATH_MAX], page[PATH_MAX];
-    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
-    size_t size =
-        dot && dot != path && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
-    if (!isatty(STDERR_FILENO) || !verdict_is_possible())
-        return;
-    fprintf(stderr, "  next: mmsql report %s -o %s.html\n",
-            str_printable(name, sizeof(name), path, strlen(path)),
-            str_printable(page, sizeof(page), path, size));
-}
-
 // A recording in the background gets no verdict here. `mmsql verdict` gives a verdict at any time.
 static void print_verdict(const struct record *record)
 {
@@ -419,7 +405,7 @@ static void print_verdict(const struct record *record)
         str_eq(record->out_name, "<stdout>"))
         return;
     verdict_print(record->out_name, record->here.signals.fd);
-    print_next(record->out_name);
+    verdict_print_next(record->out_name);
 }
 
 // Enters the background. The new process connects again, because the service must see it as its

@@ -23,6 +23,7 @@
 #include "common/str.h"
 #include "producer/cli/cli.h"
 #include "producer/cli/top_screen.h"
+#include "producer/cli/verdict_child.h"
 #include "producer/ground/options.h"
 #include "producer/sources/heap/heap_library.h"
 
@@ -253,7 +254,15 @@ static int show(void *userdata, struct err *err)
         r = screen_run(&screen, err);
     if (r == 0 && line->batch)
         r = batch_run(&sampler, &view, line, err);
+    bool records = recorder.pid != 0;
     int ended = recorder_end(&recorder, line->record, r == 0 ? err : &other);
+    if (records && ended == 0 && !line->batch) {
+        char name[PATH_MAX];
+        fprintf(stderr, CLI_PROGRAM ": %s: recorded\n",
+                str_printable(name, sizeof(name), line->record, strlen(line->record)));
+        verdict_print(line->record, -1);
+        verdict_print_next(line->record);
+    }
     return r < 0 || ended < 0 ? PROGRAM_FAILED : PROGRAM_DONE;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/terminal.h"
@@ -104,4 +105,17 @@ void verdict_print(const char *path, int cancel_fd)
         if (!end)
             break;
     }
+}
+
+void verdict_print_next(const char *path)
+{
+    char name[PATH_MAX], page[PATH_MAX];
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    size_t size =
+        dot && dot != path && (!slash || dot > slash + 1) ? (size_t)(dot - path) : strlen(path);
+    if (!isatty(STDERR_FILENO) || !verdict_is_possible())
+        return;
+    fprintf(stderr, "  next: mmsql report %s -o %s.html\n",
+            str_printable(name, sizeof(name), path, strlen(path)),
+            str_printable(page, sizeof(page), path, size));
 }

@@ -40,3 +40,6 @@ int verdict_of_fd(const struct verdict_request *request, struct strbuf *ret, str
 // a trace that would delay the prompt, prints a line that names `mmsql verdict` instead. Without
 // mmsql, or when `cancel_fd` (-1: none) becomes readable, prints nothing.
 void verdict_print(const char *path, int cancel_fd);
+
+// Prints the command that shows the trace to standard error, for a person at a terminal.
+void verdict_print_next(const char *path);

@@ -190,6 +190,15 @@ class Terminal(unittest.TestCase):
         self.assertRegex(self.screen("-e"), r"\x1b\[[\d;]*3[123]m")
         self.end()
 
+    def test_the_end_of_a_recording(self):
+        trace = self.dir / "t.pftrace"
+        self.open(80, 24, "--record", str(trace))
+        self.wait_for("[Size]")
+        self.end()
+        said = (self.dir / "errors").read_text()
+        self.assertTrue(said.startswith(f"mmtrace: {trace}: recorded\n"), said)
+        self.assertTrue(lib.of_kind(lib.decode(trace), "sys_stats"))
+
     def test_without_colours(self):
         self.open(80, 24, variables="NO_COLOR=1")
         self.assertNotRegex(self.screen("-e"), r"\x1b\[[\d;]*3[0-7]m")
