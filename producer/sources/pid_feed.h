@@ -36,6 +36,7 @@ struct pid_feed {
     void (*freed)(void *userdata, const struct task_end *end);
     bool has_exits;    // the kernel's events of all exits are published
     nsec_t exit_delay; // longest time from a task's end to its publication; 0: no exits
+    uint64_t n_rounds; // how often a source has published all exits of the time before
     // Sources of events read at this time, the start of the last source, plus multiples of their
     // periods.
     nsec_t read_grid;

@@ -104,6 +104,7 @@ static void each_task_waits_for_its_own_exit(void **state)
     pid_feed_publish(&f.pids, 998);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     f.pids.exit_delay = 3600 * NSEC_PER_SEC;
+    f.pids.n_rounds = 2;
     pid_feed_publish(&f.pids, 997);
     pid_feed_publish(&f.pids, 999);
     fixture_run(&f, 1100 * NSEC_PER_MSEC);
@@ -116,6 +117,32 @@ static void each_task_waits_for_its_own_exit(void **state)
     exit_of(&f, 997, "right");
     f.class->stop(f.source);
     assert_process(&f, 997, "right");
+    fixture_done(&f);
+}
+
+// The machine may be so busy that the exits are read long after their time.
+static void exits_that_are_read_late_are_awaited(void **state)
+{
+    (void)state;
+    struct source_fixture f;
+    struct setup setup;
+    char name[32], tracefs[128];
+    begin_ended(&f, &setup, tracefs, 1 << 20);
+    fixture_text(&f, "tracefs/saved_cmdlines", "998 lost\n999 wrong\n");
+    f.pids.exit_delay = NSEC_PER_MSEC;
+    fixture_start(&f, &setup.config);
+    pid_feed_publish(&f.pids, 998);
+    pid_feed_publish(&f.pids, 999);
+    fixture_run(&f, 2 * NSEC_PER_MSEC);
+    f.pids.n_rounds = 1; // it may have begun before the look-up
+    fixture_run(&f, 1200 * NSEC_PER_MSEC);
+    assert_int_equal(name_in_trace(&f, PB_ProcessTree_processes, 998, name, sizeof(name)), 0);
+    exit_of(&f, 999, "right");
+    f.pids.n_rounds = 2;
+    fixture_run(&f, 200 * NSEC_PER_MSEC);
+    assert_process(&f, 998, "lost");
+    assert_process(&f, 999, "right");
+    f.class->stop(f.source);
     fixture_done(&f);
 }
 
@@ -535,6 +562,7 @@ int main(void)
         cmocka_unit_test(ended_tasks_have_the_names_of_their_exits),
         cmocka_unit_test(ended_tasks_have_the_kernels_names),
         cmocka_unit_test(each_task_waits_for_its_own_exit),
+        cmocka_unit_test(exits_that_are_read_late_are_awaited),
         cmocka_unit_test(an_ended_thread_has_its_process),
         cmocka_unit_test(an_ended_process_has_its_last_program),
         cmocka_unit_test(a_freed_process_has_its_last_program),

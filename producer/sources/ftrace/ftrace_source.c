@@ -360,6 +360,8 @@ static void read_round(void *userdata)
         more |= reader_drain(&ftrace->reader, i, n, false) == READER_MORE;
     if (more)
         loop_set_timer(ftrace->more, nsec_now(CLOCK_BOOTTIME), 0);
+    else if (ftrace->events.exits.id)
+        ftrace->env.pids->n_rounds++;
 }
 
 // A start takes tens of milliseconds. So that several sources with the same period, and the sources

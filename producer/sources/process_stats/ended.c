@@ -8,7 +8,8 @@
 // scheduling and of new tasks tell more, nothing is written here.
 //
 // An exit may be read a round later than the task's other events, so each task waits for its exit,
-// until the next round of reading is over. If the exit was lost, or too many tasks wait, the
+// until the next round of reading is over: the time alone does not tell, because a busy machine may
+// stop the recorder for seconds. If the exit was lost, or too many tasks wait, the
 // kernel's own list of names (saved_cmdlines) is the second choice: the list is long, and while a
 // reader holds the list, the kernel notes no names. A task without a name in either place becomes a
 // process without a name.
@@ -356,6 +357,14 @@ static void write_by_list(struct process_stats *ps, size_t n)
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
 
+// Returns whether the exits up to the look-up of the task have been published. The round of that
+// moment may have begun earlier, so the next round counts.
+static bool is_read(const struct process_stats *ps, const struct ended_task *task)
+{
+    const struct pid_feed *pids = ps->env.pids;
+    return pids->exit_delay == 0 || pids->n_rounds - task->round >= 2;
+}
+
 void ended_write(struct process_stats *ps, bool now)
 {
     if (!ps->n_ended)
@@ -364,7 +373,7 @@ void ended_write(struct process_stats *ps, bool now)
     write_exited(ps);
     nsec_t time = now ? NSEC_MAX : nsec_now(CLOCK_BOOTTIME);
     size_t n = 0;
-    while (n < ps->n_ended && ps->ended[n].due <= time)
+    while (n < ps->n_ended && ps->ended[n].due <= time && (now || is_read(ps, &ps->ended[n])))
         n++;
     if (n)
         write_by_list(ps, n);
@@ -380,7 +389,8 @@ void ended_add(struct process_stats *ps, int32_t tid, const struct process *proc
         ended_write(ps, true);
     struct ended_task *task = &ps->ended[ps->n_ended++];
     *task = (struct ended_task){.tid = tid,
-                                .due = ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE};
+                                .due = ps->scan_time + ps->env.pids->exit_delay + EXIT_SPARE,
+                                .round = ps->env.pids->n_rounds};
     if (process)
         task->former = former_of(process);
 }

@@ -59,7 +59,8 @@ struct former_name {
 
 struct ended_task {
     int32_t tid;
-    nsec_t due; // end of the wait for its exit
+    nsec_t due;     // end of the wait for its exit, at the earliest
+    uint64_t round; // of the publication of exits, when it was looked up
     struct former_name former;
 };
 

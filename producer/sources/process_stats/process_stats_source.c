@@ -13,6 +13,7 @@
 
 #define N_BATCH        64
 #define N_FDS_KEPT_MAX 4096
+#define ENDED_AGAIN    (NSEC_PER_SEC / 10)
 
 static void look_up_batch(struct process_stats *ps, size_t n_max)
 {
@@ -34,8 +35,10 @@ static void drain(void *userdata)
     look_up_batch(ps, N_BATCH);
     if (ps->n_pending)
         loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0); // other work comes first
-    else if (ps->n_ended)
-        loop_set_timer(ps->drainer, ps->ended[0].due, 0);
+    else if (ps->n_ended) {
+        nsec_t again = ps->scan_time + ENDED_AGAIN; // a source of exits may be late
+        loop_set_timer(ps->drainer, ps->ended[0].due > again ? ps->ended[0].due : again, 0);
+    }
 }
 
 static void pid_seen(void *userdata, int32_t pid)
