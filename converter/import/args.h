@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/elements.h"
 #include "common/map.h"
@@ -122,10 +123,13 @@ static inline struct arg arg_uint(const char *key, uint64_t value)
     return (struct arg){.key = key, .integer = (int64_t)value, .type = ARG_UINT};
 }
 
+// The text ends at its first NUL, as in the answers of trace processor.
 static inline struct arg arg_text(const char *key, const void *text, size_t size)
 {
-    return (struct arg){
-        .key = key, .text = text ? text : "", .size = text ? (uint32_t)size : 0, .type = ARG_TEXT};
+    return (struct arg){.key = key,
+                        .text = text ? text : "",
+                        .size = text ? (uint32_t)strnlen(text, size) : 0,
+                        .type = ARG_TEXT};
 }
 
 static inline struct arg arg_bool(const char *key, bool value)

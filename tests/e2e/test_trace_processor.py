@@ -22,10 +22,10 @@ import states
 # A small buffer loses events, and the kernel's own buffers may lose some, too.
 LOSSES = ("traced_buf_*", "ftrace_*", "packet_*")
 
-# While the load runs, processes and threads come and go, memory and files are used, and a thread
-# waits for another at a pipe.
+# While the load runs, processes and threads come and go, memory, files and TCP are used, and a
+# thread waits for another at a pipe.
 LOAD = """
-import mmap, os, subprocess, tempfile, threading, time
+import mmap, os, socket, subprocess, tempfile, threading, time
 end = time.monotonic() + 0.4
 while time.monotonic() < end:
     memory = mmap.mmap(-1, 64 * 4096)
@@ -39,6 +39,10 @@ while time.monotonic() < end:
     thread.start()
     thread.join()
     subprocess.run(["/bin/true"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as client, server.accept()[0] as peer:
+            client.sendall(bytes(5000))
+            peer.recv(5000)
     if os.fork() == 0:
         time.sleep(0.001)
         os._exit(3)
@@ -139,6 +143,12 @@ class TraceProcessorTest(unittest.TestCase):
                             "net/*", "sock/*",
                             "tcp/*", "cpuhp/*", "ftrace/print", "sched/*", "task/*"),
                      "ftrace_event", "slice", "thread_state", losses=LOSSES, size_kb=1024)
+
+    @lib.needs_root
+    @lib.needs_tracefs
+    def test_texts_with_a_nul(self):
+        """The addresses of tcp_probe have bytes of zero."""
+        self.compare(ftrace("tcp/*", "sock/*"), "ftrace_event", "args")
 
     def test_counters(self):
         self.compare("""
