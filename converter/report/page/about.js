@@ -20,9 +20,16 @@ function figureTiles(trace) {
     (figures.get(name).value || name === "some task stalled for memory")).slice(0, 6);
   return make("dl", {}, ...some.map((name) => {
     const {value, unit} = figures.get(name);
-    return make("div", {}, make("dt", {}, capital(name)), make("dd", {}, UNITS[unit](value) +
-      (unit === "times" ? " ×" : "")));
+    return make("div", {}, make("dt", {}, capital(plainly(name))), make("dd", {},
+      UNITS[unit](value) + (unit === "times" ? " ×" : "")));
   }));
+}
+
+// Returns a change in percent, in brackets: nothing if the change is too small for a digit.
+function shareOf(change, from) {
+  const percent = change / Math.abs(from) * 100, size = Math.abs(percent);
+  if (!from || change && size < 0.05) return "";
+  return " (" + (change > 0 ? "+" : "") + trimmed(percent, size < 9.95 ? 1 : 0) + " %)";
 }
 
 // The figures of two traces, with the difference of the second.
@@ -35,12 +42,11 @@ function figureComparison(shown) {
     const change = from === null || to === null ? null : to - from;
     const isWorse = change !== null && worse && Math.sign(change) === worse &&
       Math.abs(change) > 0.05 * Math.abs(from);
-    return make("tr", {}, make("td", {}, capital(name)),
+    return make("tr", {}, make("td", {}, capital(plainly(name))),
       ...[from, to].map((value) => make("td", {class: "n"}, value === null ? "–"
         : UNITS[unit](value))),
       make("td", {class: "n" + (isWorse ? " worse" : "")}, change === null ? "–" : (change > 0
-        ? "+" : "") + UNITS[unit](change) + (from ? " (" + (change > 0 ? "+" : "") +
-        trimmed(change / Math.abs(from) * 100, 0) + " %)" : "")));
+        ? "+" : "") + UNITS[unit](change) + shareOf(change, from)));
   });
   return make("div", {class: "scroll whole"}, make("table", {"aria-label": "Key figures"},
     make("thead", {}, make("tr", {},

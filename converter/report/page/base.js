@@ -131,6 +131,11 @@ function shortName(text) {
   return text.replace(/^\/\S*\//, "");
 }
 
+// Returns the words of the page for a kind of reclaim, or for the name of a key figure.
+function plainly(name) {
+  return name.replace("memcg reclaim", "reclaim in cgroups");
+}
+
 // Returns the rows of a dataset whose columns are arrays.
 function rowsOf(set, names) {
   const columns = names.map((name) => set[name] || []);

@@ -4,7 +4,8 @@
 // A chart: id, group, title, unit, note, series, stacked, steps, need (the config that records the
 // data). Each of `series` is [dataset, key of the series in the dataset, label, whether the line is
 // hidden at first]. Series that the trace lacks are left out. `all` in place of `series`: a dataset
-// of which all series are shown. Backticks in `need` enclose code.
+// of which all series are shown. `low`: the series of which the least value matters, or true for
+// all. Backticks in `need` enclose code.
 const CHARTS = [
   {id: "pressure", group: "machine", title: "Stalled time (PSI)", unit: "percent",
     note: "Share of time in which tasks waited",
@@ -46,7 +47,7 @@ const CHARTS = [
     steps: true, all: "processes", more: processTable, note: "Anonymous memory, stacked",
     need: "`linux.process_stats` with `proc_stats_poll_ms: 1000`, or the event `kmem/rss_stat`"},
   {id: "pin_coverage", group: "files", title: "Pinlists in effect", unit: "percent",
-    steps: true, all: "pin_coverage", note: "Resident share of the listed pages",
+    steps: true, all: "pin_coverage", low: true, note: "Resident share of the listed pages",
     need: "a pinlist, `mmsql convert TRACE --pinlist FILE=TARGET -o DB`"},
 ];
 
@@ -113,7 +114,7 @@ function summary(chart, label, column, times) {
     most = Math.max(most, column[i]);
   }
   if (most === -Infinity) return "–";
-  const isLow = (chart.low || []).includes(label.replace(/^[AB] /, ""));
+  const isLow = chart.low === true || (chart.low || []).includes(label.replace(/^[AB] /, ""));
   return (isLow ? "min " : "max ") + UNITS[chart.unit](isLow ? least : most);
 }
 
@@ -264,10 +265,16 @@ function chartsOf(name, shown) {
   return panels;
 }
 
-// Makes a panel without data. Backticks in `need` enclose code.
-function emptyPanel(title, need, absence = "Not in this trace. To record it: ") {
-  return make("div", {class: "panel"}, make("h3", {}, title), make("p", {class: "empty"}, absence,
-    ...need.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part), "."));
+// Makes a panel without data.
+function notePanel(title, ...sentence) {
+  return make("div", {class: "panel"}, make("h3", {}, title), make("p", {class: "empty"},
+    ...sentence));
+}
+
+// Makes the panel of data that the trace lacks. Backticks in `need` enclose code.
+function emptyPanel(title, need) {
+  return notePanel(title, "Not in this trace. To record it: ",
+    ...need.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part), ".");
 }
 
 // Makes the panel of a chart. Returns null if the trace has no data for it, "zero" if the data are

@@ -12,10 +12,11 @@ function labelsOf(rows) {
     make("li", {title: row.label}, make("span", {}, row.label), make("b", {}, row.value))));
 }
 
-// Makes a panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row.
+// Makes a panel with a canvas of rows. `drawRow(context, row, y, height, width)` draws a row. The
+// value of a row may depend on the visible range.
 // `tell(row, seconds)` returns the text under the pointer. `which` of a row is its trace.
 function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height = ROW}) {
-  const canvas = make("canvas", {});
+  const canvas = make("canvas", {}), labels = labelsOf(rows);
   const plot = make("div", {class: "plot", role: "img", "aria-label": title + ": " +
     rows.slice(0, 12).map((row) => row.label + " " + row.value).join(", ")}, canvas);
   // On a narrow screen, the labels are in the plot, above each row.
@@ -25,6 +26,9 @@ function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height =
     if (!all) return;
     const body = rows.length * each;
     const context = contextOf(canvas, all, body + AXIS);
+    rows.forEach((row, n) => {
+      labels.children[n].lastChild.textContent = row.value;
+    });
     rows.forEach((row, n) => drawMarks(context, width, n * each, each, row.which));
     drawTimeAxis(context, width, 0, body);
     rows.forEach((row, n) => {
@@ -55,7 +59,7 @@ function rowsPanel({id, title, note, rows, keys, drawRow, tell, behind, height =
     make("div", {class: "row"},
       make("div", {class: "side"}, panelHead(title, behind),
         note ? make("p", {class: "range"}, note) : null), keys),
-    make("div", {class: "row"}, make("div", {class: "side"}, labelsOf(rows)), plot),
+    make("div", {class: "row"}, make("div", {class: "side"}, labels), plot),
     behind);
 }
 
@@ -131,7 +135,7 @@ function tellPiece(lane, seconds) {
     piece.to + near >= seconds);
   found.sort((a, b) => (a.to - a.from) - (b.to - b.from));
   return [lane.label, ...found.slice(0, 4).map((piece) =>
-    (piece.n > 1 ? number(piece.n) + " × " : "") + piece.kind + " at " +
+    (piece.n > 1 ? number(piece.n) + " × " : "") + plainly(piece.kind) + " at " +
     moment(piece.from, 0.001) +
     (piece.open ? ", its end is not in the trace" : ", " + duration(piece.d)) +
     (piece.n > 1 && !piece.open ? " in sum (" + threeDigits(piece.share * 100) + " % of " +
@@ -140,8 +144,9 @@ function tellPiece(lane, seconds) {
 }
 
 function reclaimTable(shown, name) {
-  const columns = [{title: "task"}, {title: "what"}, {title: "times", kind: "n", show: number},
-    {title: "in sum", kind: "n", show: UNITS.ns}, {title: "longest", kind: "n", show: UNITS.ns},
+  const columns = [{title: "task"}, {title: "what", show: plainly},
+    {title: "times", kind: "n", show: number}, {title: "in sum", kind: "n", show: UNITS.ns},
+    {title: "longest", kind: "n", show: UNITS.ns},
     {title: "longest at", kind: "n", show: (us) => moment(us / 1e6, 0.01)},
     {title: "freed", kind: "n", show: bytes}];
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.reclaim_by_task, ["task", "kind",
@@ -159,22 +164,43 @@ function lanesPanel(shown) {
   const keys = make("div", {class: "keys"}, ...kinds.map(([kind, name]) => {
     const chip = make("i", {});
     chip.style.background = "var(--" + name + ")";
-    return make("span", {}, chip, kind);
+    return make("span", {}, chip, plainly(kind));
   }), make("span", {}, "Height: the part of the time. Full height: all the time."));
   return rowsPanel({id: "chart-lanes", title: "Reclaim and compaction", rows, keys,
     drawRow: drawPieces, tell: tellPiece,
     behind: tableBehind("Reclaim and compaction by task", (name) => reclaimTable(shown, name))});
 }
 
-// Makes the table of the killed processes. Charts have a dashed line at these moments.
-function killsPanel(shown) {
+// Makes the panel of a trace, or of traces, in which nobody was killed as far as is known.
+function noKillsPanel(title, losses) {
+  if (losses === undefined) {
+    return emptyPanel(title, "`ftrace_events: \"oom/mark_victim\"` (needs root)");
+  }
+  return notePanel(title, losses ? "No kill is in this trace, but the trace has losses."
+    : "Nobody was killed.");
+}
+
+// Makes the panels of the killed processes. Charts have a dashed line at these moments. Traces
+// without kills share a panel if they are alike.
+function killsPanels(shown) {
+  const title = "Killed for lack of memory";
+  const none = shown.map((trace, n) => ({n, losses: trace.data.kills_watched.has_losses[0]}))
+    .filter(({n}) => !shown[n].data.kills.t.length);
+  if (none.length === shown.length && new Set(none.map(({losses}) => losses)).size === 1) {
+    return [noKillsPanel(title, none[0].losses)];
+  }
+  return [killsPanel(shown, title), ...none.map(({n, losses}) =>
+    noKillsPanel("AB"[n] + " " + title, losses))];
+}
+
+function killsPanel(shown, title) {
   const rows = shown.flatMap((trace, n) => rowsOf(trace.data.kills, ["t", "process", "pid",
     "wanted_by"]).map((row) => [(shown.length > 1 ? "AB"[n] + " " : "") +
     shortName(row[1] || "unknown"), row[2], row[0], row[3] && shortName(row[3])]));
   if (!rows.length) return null;
   return make("div", {class: "panel", id: "chart-kills"},
-    make("h3", {}, "Killed for lack of memory"),
-    make("div", {class: "wrap"}, table("Killed for lack of memory",
+    make("h3", {}, title),
+    make("div", {class: "wrap"}, table(title,
       [{title: "process"}, {title: "pid", kind: "n"},
         {title: "at", kind: "n", show: (us) => moment(us / 1e6, 0.001)},
         {title: "memory was wanted by"}], rows)));

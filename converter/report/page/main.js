@@ -90,9 +90,7 @@ function show(shown) {
     group("Tasks", null, [
       lanesPanel(shown) || emptyPanel("Reclaim and compaction",
         "`ftrace_events: \"vmscan/*\"` and `ftrace_events: \"compaction/*\"` (needs root)"),
-      killsPanel(shown) || emptyPanel("Killed for lack of memory",
-        "`ftrace_events: \"oom/mark_victim\"` (needs root)",
-        "Nobody was killed, or the trace lacks the events. To record them: "),
+      ...killsPanels(shown),
       ...chartsOf("tasks", shown)]),
     group("Page cache of files", null, [
       ...both(filesPanels), ...both(mapPanels),

@@ -28,7 +28,10 @@ function filesPanels(trace, mark, which) {
   const folder = commonFolder(sets.map((set) => set.series));
   const rows = sets.map((set) => ({label: mark + (set.series.slice(folder.length) || set.series),
     which, t: set.t.map((us) => us / 1e6), v: set.v, bytes: set.bytes,
-    value: set.v[set.v.length - 1] === null ? "–" : Math.round(set.v[set.v.length - 1]) + " %"}));
+    get value() {
+      const last = this.v[lastUpTo(this.t, time.to)] ?? null;
+      return last === null ? "–" : "last " + Math.round(last) + " %";
+    }}));
   const end = trace.span / 1e6;
   const drawRow = (context, row, y, height, width) => {
     for (let i = 0; i < row.t.length; i++) {
@@ -71,14 +74,19 @@ function filesPanels(trace, mark, which) {
   return [made];
 }
 
-// Makes a map of one file: time to the right, the first page on top.
+// Makes a map of one file: time to the right, the first page on top. The end of the trace does not
+// end a run or the watch, so these are known at the end, too.
 function mapPanel(trace, file, pins, mark, which) {
-  const {label, pages, pageBytes, runs} = file;
+  const {label, pages, pageBytes, runs, first, gone} = file;
   const canvas = make("canvas", {});
   const plot = make("div", {class: "plot", role: "img",
     "aria-label": "Resident pages of " + label + " over time"}, canvas);
   const value = make("b", {}), pinned = make("b", {});
   const nPinned = pins ? pins.a.reduce((sum, a, i) => sum + Math.min(pins.b[i], pages) - a, 0) : 0;
+  const end = trace.span / 1e6;
+  const isWatched = (seconds) => seconds >= first && seconds < gone && seconds <= end;
+  // Returns the moment that the numbers are of: under the pointer, or else the last visible one.
+  const now = () => time.at ?? Math.min(time.to, end);
   const residentAt = (seconds) => {
     let resident = 0, held = 0;
     for (const run of runs) {
@@ -93,33 +101,36 @@ function mapPanel(trace, file, pins, mark, which) {
     return [resident, held];
   };
   const read = () => {
-    const seconds = time.at === null ? Math.min(time.to, trace.span / 1e6) - 1e-6 : time.at;
-    const [resident, held] = residentAt(seconds);
-    value.textContent = bytes(resident * pageBytes) + " of " +
-      bytes(pages * pageBytes) + " (" + Math.round(resident / pages * 100) + " %)";
-    pinned.textContent = nPinned ? Math.round(held / nPinned * 100) + " %" : "";
+    const [resident, held] = residentAt(now()), isKnown = isWatched(now());
+    const last = time.at === null ? "last " : "";
+    value.textContent = !isKnown ? "–" : last + bytes(resident * pageBytes) +
+      (last ? "" : " of " + bytes(pages * pageBytes)) +
+      " (" + Math.round(resident / pages * 100) + " %)";
+    pinned.textContent = !nPinned ? "" : !isKnown ? "–"
+      : last + Math.round(held / nPinned * 100) + " %";
   };
   const draw = () => {
     const all = plot.clientWidth, width = plotWidth(plot);
     if (!all) return;
     const context = contextOf(canvas, all, MAP_HEIGHT + AXIS);
     drawTimeAxis(context, width, 0, MAP_HEIGHT);
-    context.fillStyle = palette.heat0;
-    const end = Math.min(xOf(trace.span / 1e6, width), LEFT + width);
-    context.fillRect(LEFT, 0, end - LEFT, MAP_HEIGHT);
     context.save();
     context.beginPath();
     context.rect(LEFT, 0, width, MAP_HEIGHT);
     context.clip();
+    const begin = Math.round(xOf(first, width));
+    context.fillStyle = palette.heat0;
+    context.fillRect(begin, 0, Math.round(xOf(Math.min(gone, end), width)) - begin, MAP_HEIGHT);
     context.fillStyle = palette.heat1;
     for (const run of runs) {
       if (run.to < time.from || run.from > time.to) continue;
       // Whole pixels, so that runs that touch have no seam between them.
       const x = Math.round(xOf(run.from, width)), y = Math.round(run.a / pages * MAP_HEIGHT);
-      context.fillRect(x, y, Math.max(Math.round(xOf(run.to, width)) - x, 1),
+      context.fillRect(x, y, Math.max(Math.round(xOf(Math.min(run.to, end), width)) - x, 1),
         Math.max(Math.round(run.b / pages * MAP_HEIGHT) - y, 1));
     }
     context.restore();
+    drawMarks(context, width, 0, MAP_HEIGHT, which);
     if (pins) {
       context.fillStyle = palette.c2;
       pins.a.forEach((a, i) => context.fillRect(LEFT - 9, a / pages * MAP_HEIGHT, 6,
@@ -137,13 +148,13 @@ function mapPanel(trace, file, pins, mark, which) {
   };
   listen(plot, (event) => {
     const box = plot.getBoundingClientRect();
-    const page = Math.floor((event.clientY - box.top) / MAP_HEIGHT * pages);
-    if (page < 0 || page >= pages || time.at === null) return "";
-    const run = runs.find((each) => each.a <= page && each.b > page && each.from <= time.at &&
-      each.to > time.at);
+    const page = Math.floor((event.clientY - box.top) / MAP_HEIGHT * pages), at = now();
+    if (page < 0 || page >= pages || time.at === null || !isWatched(at)) return "";
+    const run = runs.find((each) => each.a <= page && each.b > page && each.from <= at &&
+      each.to > at);
     return "page " + number(page) + " at " + bytes(page * pageBytes) + ": " +
-      (run ? "resident from " + moment(run.from, 0.01) + " to " + moment(run.to, 0.01)
-        : "not resident");
+      (run ? "resident from " + moment(run.from, 0.01) + " to " + (run.to === Infinity ? "the end"
+        : moment(run.to, 0.01)) : "not resident");
   });
   time.watchers.push(draw);
   time.readers.push(read);
@@ -168,7 +179,7 @@ function runsTable(label, runs) {
     {title: "first page", kind: "n", show: number},
     {title: "page behind the last", kind: "n", show: number},
     {title: "from", kind: "n", show: (s) => moment(s, 0.01)},
-    {title: "to", kind: "n", show: (s) => moment(s, 0.01)}],
+    {title: "to", kind: "n", show: (s) => s === Infinity ? "the end" : moment(s, 0.01)}],
   runs.slice(0, 500).map((run) => [run.a, run.b, run.from, run.to])));
 }
 
@@ -178,6 +189,9 @@ function mapPanels(trace, mark, which) {
   return sets.map((set) => mapPanel(trace, {
     path: set.series, label: set.series.slice(folder.length) || set.series, pages: set.pages[0],
     pageBytes: set.page_bytes[0],
-    runs: set.t.map((t, i) => ({from: t / 1e6, to: set.e[i] / 1e6, a: set.a[i], b: set.b[i]})),
+    first: Math.min(...set.first) / 1e6,
+    gone: Math.max(...set.gone.map((us) => us ?? Infinity)) / 1e6,
+    runs: set.t.map((t, i) => ({from: t / 1e6, to: (set.e[i] ?? Infinity) / 1e6, a: set.a[i],
+      b: set.b[i]})),
   }, (trace.data.pins || []).find((pin) => pin.series === set.series), mark, which));
 }

@@ -2,6 +2,29 @@
 --
 -- Key figures, and facts about the trace itself.
 
+-- @setup
+-- The kinds of work whose event the config of a trace had on. A trace without such work says that
+-- there was none, unless something was lost.
+CREATE TEMP VIEW IF NOT EXISTS report_watched AS
+WITH event(kind, subsystem, name) AS (VALUES
+  ('direct reclaim', 'vmscan', 'mm_vmscan_direct_reclaim_begin'),
+  ('memcg reclaim', 'vmscan', 'mm_vmscan_memcg_reclaim_begin'),
+  ('kswapd', 'vmscan', 'mm_vmscan_kswapd_wake'),
+  ('compaction', 'compaction', 'mm_compaction_begin'),
+  ('kill', 'oom', 'mark_victim'))
+SELECT t.id AS trace_id, e.kind, EXISTS (SELECT 1 FROM stats s
+    WHERE s.name IN ('ftrace_setup_errors', 'ftrace_cpu_has_data_loss',
+        'traced_buf_chunks_overwritten', 'traced_buf_chunks_discarded')
+      AND s.trace_id = t.id AND s.value > 0) AS has_losses
+FROM trace t JOIN event e
+WHERE EXISTS (SELECT 1 FROM metadata c
+    WHERE c.name = 'trace_config_pbtxt' AND coalesce(c.trace_id, t.id) = t.id
+      AND (instr(c.str_value, 'ftrace_events: "' || subsystem || '/' || e.name || '"')
+        OR instr(c.str_value, 'ftrace_events: "' || e.name || '"')
+        OR instr(c.str_value, 'ftrace_events: "' || subsystem || '/*"')))
+  AND EXISTS (SELECT 1 FROM stats s
+    WHERE s.name = 'ftrace_cpu_entries_begin' AND s.trace_id = t.id);
+
 -- @about
 SELECT path, uuid, size_bytes, n_packets, recorded_end_ts - recorded_ts AS dur_ns,
   iif(realtime_offset IS NULL, NULL, recorded_ts + realtime_offset - ts_shift) AS start_unix_ns,
@@ -46,28 +69,12 @@ reclaim AS (
   SELECT r.quantity, r.has_memcg, max(c.value) - min(c.value) AS n FROM reclaim_counter r
   JOIN counter c USING (track_id) WHERE r.in_total AND r.machine_id = :machine
   GROUP BY r.track_id),
-event(kind, subsystem, name) AS (VALUES
-  ('direct reclaim', 'vmscan', 'mm_vmscan_direct_reclaim_begin'),
-  ('memcg reclaim', 'vmscan', 'mm_vmscan_memcg_reclaim_begin'),
-  ('kswapd', 'vmscan', 'mm_vmscan_kswapd_wake'),
-  ('compaction', 'compaction', 'mm_compaction_begin')),
-config AS (
-  SELECT str_value AS text FROM metadata
-  WHERE name = 'trace_config_pbtxt' AND coalesce(trace_id, :trace) = :trace LIMIT 1),
 -- Kinds of which the trace has nothing although their events were on.
 absent AS (
-  SELECT kind FROM event e JOIN config c
-  WHERE (instr(c.text, 'ftrace_events: "' || subsystem || '/' || name || '"')
-      OR instr(c.text, 'ftrace_events: "' || name || '"')
-      OR instr(c.text, 'ftrace_events: "' || subsystem || '/*"'))
-    AND EXISTS (SELECT 1 FROM stats
-      WHERE name = 'ftrace_cpu_entries_begin' AND trace_id = :trace)
-    AND NOT EXISTS (SELECT 1 FROM stats
-      WHERE name IN ('ftrace_setup_errors', 'ftrace_cpu_has_data_loss',
-          'traced_buf_chunks_overwritten', 'traced_buf_chunks_discarded')
-        AND trace_id = :trace AND value > 0)
+  SELECT kind FROM report_watched w
+  WHERE trace_id = :trace AND NOT has_losses AND kind != 'kill'
     AND NOT EXISTS (SELECT 1 FROM report_episode r
-      WHERE r.kind = e.kind AND r.machine_id = :machine)),
+      WHERE r.kind = w.kind AND r.machine_id = :machine)),
 work AS (
   SELECT kind, count(*) AS n, sum(iif(is_open, NULL, dur)) AS ns,
     max(iif(is_open, NULL, dur)) AS longest

@@ -18,6 +18,10 @@ SELECT name AS figure, iif(a IS NULL, '-', printf(shape, a / part)) AS A,
   iif(b IS NULL, '-', printf(shape, b / part)) AS B,
   CASE WHEN a IS NULL OR b IS NULL THEN '-'
     ELSE iif(b > a, '+', '') || printf(shape, (b - a) / part) || iif(a = 0, '',
-      printf(' (%s%d %%)', iif(b > a, '+', ''), round((b - a) * 100.0 / abs(a)))) END
+      CASE WHEN a = b THEN ' (0 %)'
+        WHEN abs(percent) < 0.05 THEN ''
+        WHEN abs(percent) < 9.95 THEN printf(' (%+g %%)', round(percent, 1))
+        ELSE printf(' (%+d %%)', round(percent)) END) END
     AS "B against A"
-FROM figure JOIN form USING (unit) ORDER BY place;
+FROM (SELECT *, (b - a) * 100.0 / abs(nullif(a, 0)) AS percent FROM figure)
+JOIN form USING (unit) ORDER BY place;

@@ -29,7 +29,7 @@ FROM step ORDER BY series, ts;
 
 -- @memory
 -- Levels of memory (bytes). If the trace has several counters of one quantity, the counter with the
--- first rank counts. Free memory is the least of each bin, because the least matters.
+-- first rank counts. A bin has the least free memory, and the most of all other levels.
 WITH
 source(rank, type, name, series, factor) AS (VALUES
   (0, 'vmstat', 'nr_free_pages', 'free', :page), (1, 'meminfo', 'MemFree', 'free', 1),
@@ -49,15 +49,11 @@ chosen AS (
   SELECT * FROM present p
   WHERE rank = (SELECT min(q.rank) FROM present q WHERE q.series = p.series)),
 reading AS (
-  SELECT p.series, c.ts / :bin AS bin, min(c.value) * p.factor AS value, c.ts
-  FROM chosen p JOIN counter c ON c.track_id = p.track_id
-  WHERE p.series IN ('free', 'available') GROUP BY p.track_id, c.ts / :bin
-  UNION ALL
-  SELECT p.series, c.ts / :bin AS bin, c.value * p.factor, max(c.ts)
-  FROM chosen p JOIN counter c ON c.track_id = p.track_id
-  WHERE p.series NOT IN ('free', 'available') GROUP BY p.track_id, c.ts / :bin)
-SELECT series, (max(ts) - :start) / 1000 AS t, CAST(sum(value) AS INTEGER) AS v
-FROM reading GROUP BY series, bin ORDER BY series, bin;
+  SELECT p.series, c.ts,
+    sum(c.value * p.factor) * iif(p.series IN ('free', 'available'), -1, 1) AS value
+  FROM chosen p JOIN counter c ON c.track_id = p.track_id GROUP BY p.series, c.ts)
+SELECT series, (ts - :start) / 1000 AS t, CAST(abs(max(value)) AS INTEGER) AS v
+FROM reading GROUP BY series, ts / :bin ORDER BY series, ts / :bin;
 
 -- @rates
 -- Changes of the counters of /proc/vmstat per second: bytes for pages that are scanned, reclaimed,

@@ -15,7 +15,7 @@ chosen AS (
   SELECT id, path, row_number() OVER (ORDER BY change DESC, most DESC, path) AS place FROM file
   ORDER BY place LIMIT 40)
 SELECT c.path AS series, (max(s.ts) - :start) / 1000 AS t,
-  round(100.0 * s.resident_pages / nullif(s.pages, 0), 1) AS v, s.resident_bytes AS bytes
+  round(100.0 * s.resident_pages / nullif(s.pages, 0), 2) AS v, s.resident_bytes AS bytes
 FROM chosen c JOIN page_residency_sample s ON s.file_id = c.id
 GROUP BY c.place, s.ts / :bin ORDER BY c.place, s.ts;
 
@@ -31,10 +31,12 @@ LIMIT 100;
 
 -- @pages
 -- Runs of resident pages of the files with most changes: from the first sample with the run (`t`)
--- to the first sample without it (`e`). If the runs are too many, the largest are kept.
+-- to the first sample without it (`e`). A run of the last sample has no end. The file was watched
+-- from `first` to `gone`, or to the end of the trace. If the runs are too many, the largest are
+-- kept.
 WITH
 file AS (
-  SELECT f.id, f.path, f.page_size_bytes,
+  SELECT f.id, f.path, f.page_size_bytes, f.first_ts, f.gone_ts,
     (SELECT max(pages) FROM page_residency_sample s WHERE s.file_id = f.id) AS pages,
     (SELECT sum(end_page - start_page) FROM page_residency_change c WHERE c.file_id = f.id)
       AS change
@@ -44,12 +46,16 @@ chosen AS (
   WHERE pages > 0 AND EXISTS (SELECT 1 FROM page_residency_span p WHERE p.file_id = file.id)
   ORDER BY place LIMIT 6),
 run AS (
-  SELECT c.place, c.path, c.pages, c.page_size_bytes, p.ts, p.ts + p.dur AS end_ts, p.start_page,
+  SELECT c.place, c.path, c.pages, c.page_size_bytes, c.first_ts, c.gone_ts, p.ts, p.start_page,
     p.end_page,
+    iif(c.gone_ts IS NULL AND NOT EXISTS (SELECT 1 FROM page_residency_sample s
+      WHERE s.file_id = c.id AND s.id > p.last_sample_id AND s.ts >= p.ts + p.dur),
+      NULL, p.ts + p.dur) AS end_ts,
     row_number() OVER (PARTITION BY c.id ORDER BY p.n_pages DESC, p.dur DESC, p.id) AS rank
   FROM chosen c JOIN page_residency_span p ON p.file_id = c.id)
-SELECT path AS series, pages, page_size_bytes AS page_bytes, (ts - :start) / 1000 AS t,
-  (end_ts - :start) / 1000 AS e, start_page AS a, end_page AS b
+SELECT path AS series, pages, page_size_bytes AS page_bytes, (first_ts - :start) / 1000 AS first,
+  (gone_ts - :start) / 1000 AS gone, (ts - :start) / 1000 AS t, (end_ts - :start) / 1000 AS e,
+  start_page AS a, end_page AS b
 FROM run WHERE rank <= 4000 ORDER BY place, ts, start_page;
 
 -- @pins
@@ -59,9 +65,21 @@ FROM pin_range r JOIN page_residency_file f ON f.id = r.file_id
 WHERE f.machine_id = :machine ORDER BY r.path, r.start_page LIMIT 20000;
 
 -- @pin_coverage
--- The resident part of each pinlist (percent).
-SELECT c.path AS series, (max(c.ts) - :start) / 1000 AS t, c.resident_percent AS v,
-  c.pinned_pages * f.page_size_bytes AS bytes
-FROM pin_coverage c JOIN page_residency_file f ON f.id = c.file_id
-WHERE f.machine_id = :machine
-GROUP BY c.pinlist_id, c.file_id, c.ts / :bin ORDER BY c.path, c.pinlist_id, c.ts;
+-- The resident part of each pinlist (percent). A bin has its least value. Before a bin without
+-- values its last value follows, which the chart holds.
+WITH
+reading AS MATERIALIZED (
+  SELECT c.path, c.pinlist_id, c.file_id, c.ts / :bin AS bin, c.ts, c.resident_percent AS value
+  FROM pin_coverage c JOIN page_residency_file f ON f.id = c.file_id
+  WHERE f.machine_id = :machine),
+last AS (
+  SELECT path, pinlist_id, file_id, bin, max(ts) AS ts, value,
+    lead(bin) OVER (PARTITION BY pinlist_id, file_id ORDER BY bin) AS next_bin
+  FROM reading GROUP BY pinlist_id, file_id, bin),
+row AS (
+  SELECT path, pinlist_id, ts, min(value) AS value FROM reading
+  GROUP BY pinlist_id, file_id, bin
+  UNION
+  SELECT path, pinlist_id, ts, value FROM last WHERE next_bin IS NOT bin + 1)
+SELECT path AS series, (ts - :start) / 1000 AS t, value AS v FROM row
+ORDER BY path, pinlist_id, ts;

@@ -73,9 +73,14 @@ FROM slice s JOIN process_track t ON t.id = s.track_id LEFT JOIN process p USING
 WHERE t.type = 'android_lmk' AND t.machine_id = :machine
 ORDER BY 1 LIMIT 200;
 
+-- @kills_watched
+-- A row if kills would be in the trace.
+SELECT has_losses FROM report_watched WHERE trace_id = :trace AND kind = 'kill';
+
 -- @processes
 -- Memory of the processes that had most memory (bytes): anonymous memory in RAM and in swap if the
--- trace has both numbers, else all memory in RAM. A process that has ended has no memory.
+-- trace has both numbers, else all memory in RAM. A process that has ended has no memory. A bin has
+-- its greatest value. Before a bin without values its last value follows, which the chart holds.
 WITH
 track AS (
   SELECT t.id, t.upid, t.name FROM process_counter_track t
@@ -88,10 +93,18 @@ peak AS (
 largest AS (
   SELECT id, upid, row_number() OVER (ORDER BY most DESC, upid) AS place FROM peak
   WHERE most > 0 ORDER BY most DESC LIMIT 8),
-row AS (
-  SELECT l.place, l.upid, max(c.ts) AS ts, c.value FROM largest l
+reading AS MATERIALIZED (
+  SELECT l.place, l.upid, c.ts / :bin AS bin, c.ts, c.value FROM largest l
   JOIN process p USING (upid) JOIN counter c ON c.track_id = l.id
-  WHERE p.end_ts IS NULL OR c.ts < p.end_ts GROUP BY l.place, c.ts / :bin
+  WHERE p.end_ts IS NULL OR c.ts < p.end_ts),
+last AS (
+  SELECT place, upid, bin, max(ts) AS ts, value,
+    lead(bin) OVER (PARTITION BY place ORDER BY bin) AS next_bin
+  FROM reading GROUP BY place, bin),
+row AS (
+  SELECT place, upid, ts, max(value) AS value FROM reading GROUP BY place, bin
+  UNION
+  SELECT place, upid, ts, value FROM last WHERE next_bin IS NOT bin + 1
   UNION ALL
   SELECT l.place, l.upid, p.end_ts, 0 FROM largest l JOIN process p USING (upid)
   WHERE p.end_ts IS NOT NULL)
