@@ -7,7 +7,8 @@ usage: sudo python3 -B scripts/pictures.py [--build DIR] [--traces FOLDER] [--ou
 Needs root, Chromium, tmux and aha. FOLDER has the traces of the cookbook. Without --traces they are
 recorded first (tests/e2e/recorded_storm.py). The default of --output is docs/pictures.
 test_report_storm makes the pictures, too, in a folder of its own. Other processes of the machine
-are left out of the lists of processes.
+are left out of the lists of processes. The file recording.txt has the verdict on the recording:
+test_documented compares it with the page of the cookbook.
 """
 import argparse
 import json
@@ -47,6 +48,7 @@ PICTURES = {
     "cookbook-17.png": ("difference", "#figures", "#figures", False),
 }
 
+RECORDING = "recording.txt"
 LIVE = "top.png"
 COLUMNS, ROWS = 104, 26
 LIVE_DEADLINE_S = 60
@@ -134,9 +136,12 @@ def main():
         if not traces:
             traces = pathlib.Path(folder)
             recorded_storm.record_more(recorded_storm.record(traces / "storm.pftrace"))
-        pages = make_pages(options.build.resolve() / "converter" / "mmsql", traces,
-                           pathlib.Path(folder))
+        mmsql = options.build.resolve() / "converter" / "mmsql"
+        pages = make_pages(mmsql, traces, pathlib.Path(folder))
         options.output.mkdir(parents=True, exist_ok=True)
+        verdict = subprocess.run([mmsql, "verdict", traces / "storm.pftrace"], check=True,
+                                 capture_output=True, text=True).stdout
+        (options.output / RECORDING).write_text(verdict)
         live = pathlib.Path(folder) / "top.html"
         live.write_text(live_view(options.build.resolve() / "producer" / "mmtrace",
                                   pathlib.Path(folder)))

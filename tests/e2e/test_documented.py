@@ -18,6 +18,9 @@ import lib
 import libc_frames
 import test_promises
 
+sys.path.insert(0, str(lib.ROOT / "scripts"))
+import cookbook  # noqa: E402
+
 GOLDEN = lib.ROOT / "tests" / "golden"
 PROGRAMS = {program.name: program for program in (lib.MMTRACE, lib.MMSQL, lib.PINTOOL)}
 OWN_TESTS = {"cookbook.md": "test_report_storm.Storm.test_cookbook",
@@ -269,6 +272,16 @@ class Run(unittest.TestCase):
                                       env=self.env, stdin=subprocess.DEVNULL, capture_output=True,
                                       text=True, timeout=60, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Cookbook(unittest.TestCase):
+    def test_outputs_and_pictures_are_of_one_recording(self):
+        """The first output is the verdict on the recording, folded."""
+        page = (lib.ROOT / "docs" / "cookbook.md").read_text()
+        command, shown = next(iter(cookbook.commands_of(page)))
+        self.assertIn("mmsql verdict storm.pftrace", command)
+        recording = lib.ROOT / "docs" / "pictures" / "recording.txt"
+        self.assertEqual(shown.split(), recording.read_text().split())
 
 
 if __name__ == "__main__":
