@@ -14,8 +14,8 @@ enum {
     VERDICT_WITHOUT_EMPTY = 2, // leave out the sentence "no data about memory pressure"
 };
 
-// Prints one line for each sentence; on a terminal, lines that fit. With several traces, a line with the path precedes the
-// sentences of each trace.
+// Prints one line for each sentence; on a terminal, lines that fit. With several traces, a line
+// with the path precedes the sentences of each trace.
 void verdicts_print(FILE *to, const struct verdict_vec *verdicts, const char *indent, int without);
 
 // Prints `mmsql: FILE: problem (hint)` to standard error, at most HEALTH_LINES_MAX problems of a
