@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define DOCTOR_TEXT_MAX 256
+#define DOCTOR_TEXT_MAX 384
 
 // The result of a check. A lack has a cost and a remedy: a command if possible. The texts are fit
 // for printing. Findings travel through a pipe, so they hold no pointers.

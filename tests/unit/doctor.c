@@ -118,8 +118,9 @@ static void each_cost_of_a_missing_right_is_denied(void **state)
     put("self/uid_map", "0 0 4294967295\n");
     put("self/status", "CapEff:\t000001fffeffffff\n"); // without SYS_RESOURCE
     struct doctor_finding finding = look(doctor_rights, NULL);
-    assert_string_equal(finding.cost, "no short thresholds of pressure, and no protection from the "
-                                      "OOM killer");
+    assert_string_equal(finding.cost,
+                        "no thresholds of pressure over less than 2 s, and no protection from the "
+                        "OOM killer");
     put("self/status", "CapEff:\t000001ffffffbfff\n"); // without IPC_LOCK
     assert_string_equal(look(doctor_rights, NULL).cost, "no locked memory");
     put("self/status", "CapEff:\t0000000000000000\n");
@@ -142,6 +143,7 @@ static void armed_configs_are_checked(void **state)
     finding = look(doctor_armed, NULL);
     assert_true(finding.is_lack);
     assert_non_null(strstr(finding.found, "1 armed, 1 wrong: bad.cfg:1:11: unknown field"));
+    assert_true(str_ends_with(finding.mend, "/bad.cfg"));
     assert_null(strchr(finding.found, '\n'));
 }
 
