@@ -120,7 +120,8 @@ int recorder_receive(int socket_fd, nsec_t wait_max)
     int fd;
     uid_t uid;
     int64_t n = -ETIMEDOUT;
-    if (wait_max > RECORDER_WAIT && (!get_server(socket_fd, &uid) || uid == OVERFLOW_UID))
+    if (wait_max > RECORDER_WAIT &&
+        (!get_server(socket_fd, &uid) || (uid == OVERFLOW_UID && is_in_user_namespace())))
         wait_max = RECORDER_WAIT; // perhaps a stranger
     if (has_answer(socket_fd, wait_max))
         n = unix_socket_receive(socket_fd, &byte, sizeof(byte), MSG_DONTWAIT, &fd);

@@ -426,7 +426,7 @@ static void rings_read(void *userdata)
     for (struct perf_ring *ring; (ring = perf_rings_next(&perf->rings, &perf->layout, time_max));)
         record_take(perf, &ring->record);
     perf_rings_end(&perf->rings);
-    perf->env.pids->n_rounds++;
+    perf->env.pids->n_rounds += !perf->env.pids->has_exits; // else the other source counts
     round_doubt(perf, waiting_before);
     perf->read_until = time_max;
     perf_code_ask(&perf->code);

@@ -32,9 +32,10 @@
 #include "producer/sources/process_stats/internal.h"
 #include "protos/fields.h"
 
-#define EXIT_SPARE NSEC_PER_SEC // for a round of reading that takes long
-#define ENDED_ROOM 256
-#define FREED_ROOM 128
+#define EXIT_SPARE  NSEC_PER_SEC // for a round of reading that takes long
+#define ROUNDS_WAIT (30 * NSEC_PER_SEC)
+#define ENDED_ROOM  256
+#define FREED_ROOM  128
 
 static struct exited_task *exited_at(struct process_stats *ps, int32_t tid)
 {
@@ -166,10 +167,11 @@ void ended_note_free(struct process_stats *ps, const struct task_end *end)
         }
         freed.exited = *exited; // copied now, because another exit may take this place
     }
+    if (ps->n_freed == N_FREED_MAX)
+        return;
     if (is_exit_of)
         exited->named = true;
-    if (ps->n_freed < N_FREED_MAX)
-        ps->freed[ps->n_freed++] = freed;
+    ps->freed[ps->n_freed++] = freed;
 }
 
 // Writes the kernel's event of the free. `key` is the key of the task's name.
@@ -357,12 +359,14 @@ static void write_by_list(struct process_stats *ps, size_t n)
     memmove(ps->ended, ps->ended + n, ps->n_ended * sizeof(ps->ended[0]));
 }
 
-// Returns whether the exits up to the look-up of the task have been published. The round of that
-// moment may have begun earlier, so the next round counts.
-static bool is_read(const struct process_stats *ps, const struct ended_task *task)
+// Returns whether the exits up to the look-up of the task have been published, or the source of
+// exits seems to have ended. The round of the look-up may have begun earlier, so the next round
+// counts.
+static bool is_read(const struct process_stats *ps, const struct ended_task *task, nsec_t time)
 {
     const struct pid_feed *pids = ps->env.pids;
-    return pids->exit_delay == 0 || pids->n_rounds - task->round >= 2;
+    return pids->exit_delay == 0 || pids->n_rounds - task->round >= 2 ||
+           time - task->due > ROUNDS_WAIT + pids->exit_delay;
 }
 
 void ended_write(struct process_stats *ps, bool now)
@@ -373,7 +377,7 @@ void ended_write(struct process_stats *ps, bool now)
     write_exited(ps);
     nsec_t time = now ? NSEC_MAX : nsec_now(CLOCK_BOOTTIME);
     size_t n = 0;
-    while (n < ps->n_ended && ps->ended[n].due <= time && (now || is_read(ps, &ps->ended[n])))
+    while (n < ps->n_ended && ps->ended[n].due <= time && (now || is_read(ps, &ps->ended[n], time)))
         n++;
     if (n)
         write_by_list(ps, n);

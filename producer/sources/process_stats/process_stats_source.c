@@ -93,6 +93,8 @@ static void poll(void *userdata)
     struct process_stats *ps = userdata;
     ps->n_missed += source_missed(&ps->env);
     poll_all(ps);
+    if (ps->n_ended && ps->drainer && !ps->n_pending)
+        loop_set_timer(ps->drainer, nsec_now(CLOCK_BOOTTIME), 0);
 }
 
 static bool has_quirk(const Pb__ProcessStatsConfig *config, Pb__ProcessStatsConfig__Quirks quirk)

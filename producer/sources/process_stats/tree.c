@@ -95,7 +95,6 @@ void tree_write_process(struct process_stats *ps, struct process *process,
         process->written = !is_other; // the command line in the trace is better than none
         return;
     }
-    memcpy(process->comm, status->name, sizeof(process->comm));
     struct wire_writer *w =
         begin_tree(ps, PROCESS_ROOM + span_size(cmdline) + span_size(cmdline) / 2);
     if (!w)
@@ -104,6 +103,7 @@ void tree_write_process(struct process_stats *ps, struct process *process,
     if (!ps->config->skip_main_thread_message)
         write_thread_message(ps, w, process->pid, process->pid, status);
     if (end_tree(ps, w, process_mark(process))) {
+        memcpy(process->comm, status->name, sizeof(process->comm));
         process->kept = true;
         process->named = ps->scan_time;
         process->executed &= is_late;
