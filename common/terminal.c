@@ -3,7 +3,6 @@
 
 #include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 unsigned terminal_columns(FILE *stream)
 {

@@ -240,8 +240,8 @@ class Stacks(unittest.TestCase):
         self.assertGreater(with_function(folded(self.trace), "burn_hot"), 0)
 
     def names_of_brief_programs(self, run):
-        """Whether each process that burned time has the program's name: a set. `run`, a command of
-        the shell, runs the program once. The folder is closed to others: files are read with the
+        """The names of the processes that burned time: a set. `run`, a command of the shell, runs
+        the program once. The folder is closed to others: files are read with the
         rights of the programs."""
         program = shutil.copy(TRUTH, pathlib.Path(self.folder, "brief_truth"))
         runs = f"i=0; while [ $i -lt 20 ]; do {run.format(program)}; i=$((i+1)); done"

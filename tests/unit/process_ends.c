@@ -194,11 +194,8 @@ static void an_ended_process_has_its_last_program(void **state)
         write_shell(&f, pid);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     assert_process(&f, 300, "sh");
-    for (int pid = 300; pid < 304; pid++) {
-        char path[32];
-        snprintf(path, sizeof(path), "proc/%d", pid);
-        remove_tree(&f, path);
-    }
+    for (int pid = 300; pid < 304; pid++)
+        remove_process(&f, pid);
     write_process(&f, (struct fake){.pid = 304, .comm = "zombie", .n_threads = 1}, "", 0);
     write_process(&f, (struct fake){.pid = 305, .comm = "worker", .n_threads = 1}, "", 0);
     end_as(&f, 300, true, "program");
@@ -412,10 +409,8 @@ static void a_freed_process_has_its_last_program(void **state)
         write_shell(&f, pid);
     fixture_run(&f, 2 * NSEC_PER_MSEC);
     for (int pid = 300; pid < 303; pid++) {
-        char path[32];
-        snprintf(path, sizeof(path), "proc/%d", pid);
         pid_feed_forget(&f.pids, pid, true);
-        remove_tree(&f, path);
+        remove_process(&f, pid);
     }
     pid_feed_publish(&f.pids, 300);
     exit_of(&f, 300, "first");

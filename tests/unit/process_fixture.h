@@ -75,6 +75,13 @@ static inline void remove_tree(const struct source_fixture *f, const char *path)
     assert_int_equal(temp_folder_remove(full), 0);
 }
 
+static inline void remove_process(const struct source_fixture *f, int pid)
+{
+    char path[32];
+    snprintf(path, sizeof(path), "proc/%d", pid);
+    remove_tree(f, path);
+}
+
 // Sets `ret` to the latest name that the trace gives to a process (field: processes) or thread
 // (threads). Returns the number of names in the trace.
 static inline unsigned name_in_trace(const struct source_fixture *f, uint32_t list, int id,

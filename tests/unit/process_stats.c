@@ -352,9 +352,7 @@ static void names_of_the_dead_are_given_up(void **state)
     // ends with its thread, then a thread alone.
     static const int dead[] = {101, 100, 201};
     for (size_t i = 0; i < 3; i++) {
-        char path[32];
-        snprintf(path, sizeof(path), "proc/%d", dead[i]);
-        remove_tree(&f, path);
+        remove_process(&f, dead[i]);
         pid_feed_forget(&f.pids, dead[i], false);
         pid_feed_publish(&f.pids, dead[i]);
     }

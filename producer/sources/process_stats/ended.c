@@ -9,10 +9,10 @@
 //
 // An exit may be read a round later than the task's other events, so each task waits for its exit,
 // until the next round of reading is over: the time alone does not tell, because a busy machine may
-// stop the recorder for seconds. If the exit was lost, or too many tasks wait, the
-// kernel's own list of names (saved_cmdlines) is the second choice: the list is long, and while a
-// reader holds the list, the kernel notes no names. A task without a name in either place becomes a
-// process without a name.
+// stop the recorder for seconds. If the exit was lost, or too many tasks wait, the kernel's own
+// list of names (saved_cmdlines) is the second choice: the list is long, and while a reader holds
+// the list, the kernel notes no names. A task without a name in either place becomes a process
+// without a name.
 //
 // A known process may execute another program and end before it is looked up again. The name of its
 // exit is then written, too, if it differs.
