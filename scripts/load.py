@@ -246,9 +246,10 @@ class Goal:
         self.round = int(self.limit * BEYOND)
         self.wanted = n_stalls() + n_wanted
 
-    def is_reached(self, n_bytes):
+    def is_reached(self, n_distinct):
+        """`n_distinct`: the bytes that were read, without bytes that were read again."""
         if self.is_group:
-            return n_bytes > (self.limit + self.round) // 2
+            return n_distinct > (self.limit + self.round) // 2
         return n_stalls() >= self.wanted
 
 
@@ -275,8 +276,16 @@ class Readers:
             (self.keep or self.stack).callback(os.close, fd)
             self.pids.append(self.stack.enter_context(reading(fd, self.done, n, self.join)))
 
+    def counts(self):
+        return struct.unpack_from(f"{len(self.pids)}Q", self.done)
+
     def n_bytes(self):
-        return sum(struct.unpack_from(f"{len(self.pids)}Q", self.done))
+        return sum(self.counts())
+
+    def n_distinct(self):
+        """A reader that is alone on the processors begins its file again. Pages that are read again
+        need no memory."""
+        return sum(min(count, self.file_bytes) for count in self.counts())
 
 
 def no_reclaim(n_bytes, n_wanted, limit_s, is_ended):
@@ -300,7 +309,7 @@ def read_until(goal, folder, limit_s, join, keep=None):
     with Readers(folder, goal.round // N_READERS, join, keep) as readers:
         while is_going_on(readers.pids):
             n_bytes, now = readers.n_bytes(), time.monotonic()
-            if goal.is_reached(n_bytes):
+            if goal.is_reached(readers.n_distinct()):
                 return readers.pids
             is_most = len(readers.pids) == READERS_MAX
             if now - start > limit_s or (is_most and n_bytes >= enough):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -89,6 +90,14 @@ def readers(folder):
     return found
 
 
+def times_full(group):
+    """How often the memory cgroup was at its limit."""
+    with contextlib.suppress(FileNotFoundError):  # v1
+        return int((group / "memory.failcnt").read_text())
+    events = dict(line.split() for line in (group / "memory.events").read_text().splitlines())
+    return int(events["max"])
+
+
 class Pressure(unittest.TestCase):
     """However pressure ends, no file and no process is left."""
 
@@ -147,6 +156,19 @@ class Pressure(unittest.TestCase):
         self.assertEqual(readers(self.folder), set())
         for root in ("memory", ".", "unified"):
             self.assertEqual(list((load.CGROUPS / root).glob(f"mmtrace-{os.getpid()}-*")), [])
+
+    def test_a_group_is_full_although_a_reader_is_late(self):
+        """The other reader goes through its file more than once meanwhile."""
+        late = self.folder / "late"
+        with lib.memory_cgroup(load.GROUP_BYTES) as join:
+            def join_late():
+                join()
+                with contextlib.suppress(FileExistsError), open(late, "x") as file:
+                    file.write(str(next(load.group_folders())[0]))
+                    file.flush()
+                    time.sleep(1)
+            load.read_until(load.Goal(0, load.GROUP_BYTES), self.folder, 60, join_late)
+            self.assertGreater(times_full(pathlib.Path(late.read_text())), 0)
 
     def test_more_readers_come(self):
         """A round of all readers would end the pressure, so a round is long here."""
