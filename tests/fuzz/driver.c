@@ -7,8 +7,9 @@
 //
 // Mutation K depends only on the seed S, on K and on the inputs, so each mutation can be made
 // again. The target runs in a child. The child notes in shared memory which input it runs next. If
-// the child dies (by a signal, a sanitizer, or after ten seconds without an end), the parent makes
-// this input again and writes the input to fuzz-crash in the current directory.
+// the child dies (by a signal, a sanitizer, or without an end after ten seconds of processor time
+// or two minutes), the parent makes this input again and writes the input to fuzz-crash in the
+// current directory.
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +31,8 @@
 
 #define INPUT_SIZE_MAX ((size_t)16 << 20) // of a file
 #define MUTANT_MAX     ((size_t)256 << 10)
-#define HANG_SECONDS   10
+#define BUSY_SECONDS   10  // of processor time: a starved child is not a hang
+#define HANG_SECONDS   120 // for a child that waits
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -193,9 +196,12 @@ static void run_one(const uint8_t *data, size_t size)
     if (!copy)
         exit(2);
     memcpy(copy, data, size);
+    static const struct itimerval busy = {.it_value.tv_sec = BUSY_SECONDS}, off;
+    setitimer(ITIMER_PROF, &busy, NULL);
     alarm(HANG_SECONDS);
     LLVMFuzzerTestOneInput(copy, size);
     alarm(0);
+    setitimer(ITIMER_PROF, &off, NULL);
     free(copy);
 }
 
