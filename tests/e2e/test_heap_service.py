@@ -126,28 +126,47 @@ class Snapshot(Service):
 
 
 class Silent(Service):
-    def test_a_program_that_asks_and_does_not_begin(self):
-        """Programs with an older library behave like this."""
+    """A program that asks for a profile and does not begin, as programs with an older library.
+
+    The recorder stands still until the program has asked. The test traces the program, so that the
+    recorder cannot attach.
+    """
+
+    CODE = """
+import ctypes, socket, sys, time
+PTRACE_TRACEME = 0
+ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, None, None)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect('\\0' + sys.argv[1])
+print('asked', file=sys.stderr, flush=True)
+_, fds, _, _ = socket.recv_fds(s, 1, 1)
+assert len(fds) == 1
+time.sleep(float(sys.argv[2]))
+"""
+
+    def check(self, seconds):
         name = f"silent-{os.getpid()}"
-        env = {**os.environ, "MMTRACE_HEAP_SOCKET": f"@mmtrace-test-{name}"}
-        code = (
-            "import socket, sys, time\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
-            f"s.connect('\\0mmtrace-test-{name}')\n_, fds, _, _ = socket.recv_fds(s, 1, 1)\n"
-            "assert len(fds) == 1\ntime.sleep(float(sys.argv[1]))\n")
-        for seconds in (0, 300):
-            recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-n", name, env=env)
-            wait_for(lambda: f"@mmtrace-test-{name}" in pathlib.Path("/proc/net/unix").read_text(),
-                     "its socket")
-            process = self.start(name, "-c", code, seconds, executable=shutil.which("python3"),
-                                 env=env)
-            said = self.until_said(recorder,
-                                   f"process {process.pid} is not profiled: it asked for a profile "
-                                   "but did not begin")
-            recorder.send_signal(signal.SIGINT)
-            said += recorder.communicate(timeout=60)[1]
-            # A recorder that finds the program before the program asks attaches to it, too.
-            self.assertEqual(recorder.returncode, 0 if "attached" in said else 1, said)
-            process.kill()
+        address = f"mmtrace-test-{name}"
+        recorder = self.start(MMTRACE, "heap", "-o", self.trace, "-n", name,
+                              env={**os.environ, "MMTRACE_HEAP_SOCKET": f"@{address}"})
+        wait_for(lambda: f"@{address}" in pathlib.Path("/proc/net/unix").read_text(), "its socket")
+        recorder.send_signal(signal.SIGSTOP)
+        process = self.start(name, "-c", self.CODE, address, seconds,
+                             executable=shutil.which("python3"))
+        self.assertEqual(process.stderr.readline(), "asked\n")
+        recorder.send_signal(signal.SIGCONT)
+        said = self.until_said(recorder,
+                               f"process {process.pid} is not profiled: it asked for a profile but "
+                               "did not begin")
+        recorder.send_signal(signal.SIGINT)
+        said += recorder.communicate(timeout=60)[1]
+        self.assertEqual(recorder.returncode, 1, said)
+
+    def test_the_program_ends(self):
+        self.check(0)
+
+    def test_the_program_runs_on(self):
+        self.check(300)
 
 
 class Missing(Service):
