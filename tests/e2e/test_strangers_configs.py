@@ -105,7 +105,7 @@ time.sleep(300)
     def test_memory_of_the_kernel(self):
         said = self.record(perf("ring_buffer_pages: 2048 ") * 8, 1)
         self.assertIn("pages of rings on each processor", said)
-        recorder = self.begin("duration_ms: 4000 " + ftrace(EXEC + "buffer_size_kb: 4000000 ") * 4)
+        recorder = self.begin("duration_ms: 12000 " + ftrace(EXEC + "buffer_size_kb: 4000000 ") * 4)
         most_kb = 0
         while recorder.poll() is None:
             most_kb = max(most_kb, sum(self.sizes_kb()))
