@@ -50,18 +50,25 @@ FLOOD = "SELECT ts FROM ftrace_event WHERE name NOT IN ('mark_victim', 'sched_pr
 
 
 @contextlib.contextmanager
+def memory_group(limit):
+    """Yields a function that moves the calling process into a memory cgroup, with a priority that
+    helps on a busy machine."""
+    with lib.memory_cgroup(limit) as join:
+        def enter():
+            join()
+            os.nice(-5)
+        yield enter
+
+
+@contextlib.contextmanager
 def storm(folder, period_s=0.0):
-    """Runs readers in a memory cgroup until the end of the block. Yields their pids. Their priority
-    helps them on a busy machine. The function that is yielded, too, moves a process to them."""
+    """Runs readers in a memory cgroup until the end of the block. Yields their pids. The readers
+    themselves need half of the group's memory."""
     path = pathlib.Path(folder) / "sparse"
     with open(path, "wb") as file:
         file.truncate(8 * GIB)
     with contextlib.ExitStack() as stack:
-        join = stack.enter_context(lib.memory_cgroup(24 * MIB))
-
-        def enter():
-            join()
-            os.nice(-5)
+        enter = stack.enter_context(memory_group(48 * MIB))
         readers = []
         for _ in range(N_READERS):
             reader = subprocess.Popen([sys.executable, "-c", READER, str(path), str(period_s),
@@ -74,7 +81,16 @@ def storm(folder, period_s=0.0):
                                  start_new_session=True)
         stack.callback(shell.wait)
         stack.callback(os.killpg, shell.pid, signal.SIGKILL)
-        yield readers, enter
+        yield readers
+
+
+def run_out_of_memory():
+    """Runs a program that the kernel kills for want of memory. Returns its pid and exit code. The
+    program has a group of its own: until its memory is free, the kernel may kill others of the
+    group."""
+    with memory_group(24 * MIB) as enter:
+        victim = subprocess.Popen([sys.executable, "-c", GREEDY], preexec_fn=enter)
+        return victim.pid, victim.wait(60)
 
 
 def config(events_kb, stop_delay_ms):
@@ -99,7 +115,7 @@ class Capture:
         self.daemon = Daemon(self.folder, env=sockets, ipc=True, session=True)
         try:
             self.daemon.wait(lambda: "mm_events.cfg: armed" in self.daemon.said())
-            with storm(self.folder, period_s) as (self.readers, self.enter):
+            with storm(self.folder, period_s) as self.readers:
                 self.record()
         finally:
             self.daemon.end(signal.SIGKILL)
@@ -111,8 +127,7 @@ class Capture:
         lib.run(lib.MMTRACE, "trigger", "kmem_activity", env=self.env)
         self.status = None
         time.sleep(self.stop_delay_ms / 2000)
-        victim = subprocess.Popen([sys.executable, "-c", GREEDY], preexec_fn=self.enter)
-        self.victim = (victim.pid, victim.wait(60))
+        self.victim = run_out_of_memory()
         while not self.daemon.files():
             done = lib.run(lib.MMTRACE, "status", env=self.env)
             if " triggered " in done.stdout:
