@@ -10,6 +10,8 @@
 
 #include "tests/unit/unit.h"
 
+#define THE_END '\x01' // of the output
+
 struct screen {
     int master;
     FILE *stream;
@@ -46,10 +48,15 @@ static void assert_shows(unsigned short columns, const char *indent, const char 
     struct screen screen;
     screen_open(&screen, columns);
     terminal_print(screen.stream, indent, text, strlen(text));
+    fputc(THE_END, screen.stream);
     assert_int_equal(fflush(screen.stream), 0);
-    ssize_t n = read(screen.master, shown, sizeof(shown) - 1);
-    assert_true(n > 0);
-    shown[n] = 0;
+    size_t size = 0;
+    do { // a terminal passes its bytes on in several pieces
+        ssize_t n = read(screen.master, shown + size, sizeof(shown) - size);
+        assert_true(n > 0);
+        size += (size_t)n;
+    } while (shown[size - 1] != THE_END);
+    shown[size - 1] = 0;
     assert_string_equal(shown, expected);
     screen_close(&screen);
 }
