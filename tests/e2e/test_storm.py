@@ -88,7 +88,7 @@ def run_out_of_memory():
     """Runs a program that the kernel kills for want of memory. Returns its pid and exit code. The
     program has a group of its own: until its memory is free, the kernel may kill others of the
     group."""
-    with memory_group(24 * MIB) as enter:
+    with memory_group(64 * MIB) as enter:
         victim = subprocess.Popen([sys.executable, "-c", GREEDY], preexec_fn=enter)
         return victim.pid, victim.wait(60)
 
@@ -123,15 +123,19 @@ class Capture:
         done = lib.run(lib.MMSQL, "convert", self.trace, "-o", self.db)
         assert done.returncode == 0, done.stderr
 
+    def look(self):
+        done = lib.run(lib.MMTRACE, "status", env=self.env)
+        if " triggered " in done.stdout:
+            self.status = done.stdout
+
     def record(self):
         lib.run(lib.MMTRACE, "trigger", "kmem_activity", env=self.env)
         self.status = None
         time.sleep(self.stop_delay_ms / 2000)
+        self.look()
         self.victim = run_out_of_memory()
         while not self.daemon.files():
-            done = lib.run(lib.MMTRACE, "status", env=self.env)
-            if " triggered " in done.stdout:
-                self.status = done.stdout
+            self.look()
             self.daemon.wait(lambda: True)
             time.sleep(0.2)
         self.trace = self.daemon.files()[0]
