@@ -40,10 +40,8 @@ while True:
 # Programs that end before the recorder can look up their names.
 BRIEF = 'while :; do head -c 16777216 "$0" > /dev/null; done'
 
-GREEDY = """
-open("/proc/self/oom_score_adj", "w").write("1000")
-x = bytearray(1 << 30)
-"""
+# A program that needs more memory than it gets.
+GREEDY = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1G", "count=1"]
 
 # The events of the ring of events. Other rings have the kills and the ends of the tasks.
 FLOOD = "SELECT ts FROM ftrace_event WHERE name NOT IN ('mark_victim', 'sched_process_free')"
@@ -88,8 +86,8 @@ def run_out_of_memory():
     """Runs a program that the kernel kills for want of memory. Returns its pid and exit code. The
     program has a group of its own: until its memory is free, the kernel may kill others of the
     group."""
-    with memory_group(64 * MIB) as enter:
-        victim = subprocess.Popen([sys.executable, "-c", GREEDY], preexec_fn=enter)
+    with memory_group(8 * MIB) as enter:
+        victim = subprocess.Popen(GREEDY, preexec_fn=enter, stderr=subprocess.DEVNULL)
         return victim.pid, victim.wait(60)
 
 
