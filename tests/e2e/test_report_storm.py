@@ -61,11 +61,7 @@ class Storm(Report):
                               " : each.querySelector('span').textContent,"
                               " each.querySelector('b').textContent.match(/[0-9]+ %/)[0]])")
             self.assertEqual(len(shares), 8)
-            told = {}
-            for name, share in shares:
-                told.setdefault(name, []).append(int(share.split()[0]))
-            for name, (lane, of_map) in told.items():  # rounded in two ways
-                self.assertAlmostEqual(lane, of_map, delta=1, msg=name)
+            self.assertEqual(len(set(map(tuple, shares))), 4, "a map tells what its lane tells")
             self.assertGreaterEqual(page.run("document.querySelectorAll('.flame').length"), 1)
             lanes = page.run("[...document.querySelectorAll('#chart-lanes .labels span')]"
                              ".map(label => label.textContent.split(' ')[0])")

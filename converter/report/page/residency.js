@@ -22,6 +22,11 @@ function commonFolder(paths) {
   return common;
 }
 
+// A whole percentage, rounded as those of the lanes: residency.sql rounds to two digits first.
+function share(part, whole) {
+  return Math.round(Math.round(1e4 * part / whole) / 100) + " %";
+}
+
 function filesPanels(trace, mark, which) {
   const sets = trace.data.residency || [];
   if (!sets.length) return [];
@@ -105,9 +110,9 @@ function mapPanel(trace, file, pins, mark, which) {
     const last = time.at === null ? "last " : "";
     value.textContent = !isKnown ? "–" : last + bytes(resident * pageBytes) +
       (last ? "" : " of " + bytes(pages * pageBytes)) +
-      " (" + Math.round(resident / pages * 100) + " %)";
+      " (" + share(resident, pages) + ")";
     pinned.textContent = !nPinned ? "" : !isKnown ? "–"
-      : last + Math.round(held / nPinned * 100) + " %";
+      : last + share(held, nPinned);
   };
   const draw = () => {
     const all = plot.clientWidth, width = plotWidth(plot);
